@@ -8,7 +8,9 @@ import re
 import shutil
 import statistics
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,17 +30,17 @@ needs_program = pytest.mark.skipif(
 )
 
 
+def captured(command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program that ran, with what it said as text; options are those of subprocess.run."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, **options)
+
+
 def kmeans_bench(
     *arguments: object, status: int = 0, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs the program, which must end with this exit status."""
-    run = subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-    )
+    run = captured([PROGRAM, *arguments], env={**os.environ, **variables})
     assert run.returncode == status, run.stdout + run.stderr
     return run
 

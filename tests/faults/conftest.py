@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import PROGRAM, lend_ceilings, small_experiment
+from tests.support import PROGRAM, captured, lend_ceilings, small_experiment
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,9 @@ class Bench:
         timeout: float = 900,  # after which it hangs, however busy the machine
     ) -> subprocess.CompletedProcess[str]:
         """Its outcome; `before` are words ahead of the command, such as prlimit's."""
-        return subprocess.run(
+        return captured(
             [*before, self.program, *map(str, arguments)],
-            capture_output=True,
-            text=True,
             errors="replace",
-            check=False,
             cwd=cwd,
             env=self.environment(environment),
             timeout=timeout,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from plots.load import load_result
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 BLOCKS = {"Exact": "exact", "Certified": "certified", "Approximate": "approximate"}
 #: A budget that does on any machine: few variants on few points take what they take, not all of it.
@@ -70,15 +70,7 @@ def _interval(times: dict[str, Any]) -> list[float]:
 
 
 def _pasted(command: str, folder: Path, bench) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=bench.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    return captured(["bash", "-c", command], cwd=folder, env=bench.environment(), timeout=900)
 
 
 def _measured(file: Path) -> dict[str, Any]:

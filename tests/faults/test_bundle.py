@@ -12,23 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, small_experiment
 
 
 @pytest.fixture(scope="module")
 def measured(bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results: one experiment of two variants of the suite."""
     folder = tmp_path_factory.mktemp("bundle")
-    sweep = {"n": [300], "d": [3], "k": [4]}
-    scale = {"sweep": sweep, "iterations": 2, "processes": 1, "repetitions": 1, "min_seconds": 0}
-    experiment = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": ["cpu_naive", "cpu_fused"],
-        "scales": {"quick": scale},
-    }
+    scale = {"sweep": {"n": [300], "d": [3], "k": [4]}, "iterations": 2}
+    experiment = small_experiment("demo", ["cpu_naive", "cpu_fused"], scale)
     (folder / "demo.json").write_text(json.dumps(experiment))
     bench.measure(folder / "demo.json", folder / "results")
     return folder / "results"
@@ -154,16 +146,7 @@ def plugged(bench, compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of both plugins."""
     folder = tmp_path_factory.mktemp("plugged")
     scale = {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 2}
-    experiment = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": list(compiled),
-        "scales": {
-            "quick": {**scale, "processes": 1, "repetitions": 1, "min_seconds": 0},
-        },
-    }
+    experiment = small_experiment("demo", list(compiled), scale)
     (folder / "demo.json").write_text(json.dumps(experiment))
     words = [word for file in compiled.values() for word in ("--plugin", str(file))]
     run = bench("run", folder / "demo.json", "--out", folder / "results", *words)

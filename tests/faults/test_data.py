@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from plots.load import load_result
-from tests.support import ROOT
+from tests.support import ROOT, captured, small_experiment
 
 SIX = np.arange(12, dtype="<f4").reshape(6, 2)
 
@@ -431,9 +431,7 @@ def test_python_variants_compute_with_denormals_of_float32(
     program = "import numpy as np; x = np.full(8, 1e-42, '<f4'); print(np.count_nonzero(x + x))"
     for environment, kept in (({}, "8"), (flushing, "0")):
         command = [sys.executable, "-c", program]
-        run = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **environment}
-        )
+        run = captured(command, env={**os.environ, **environment})
         assert (run.returncode, run.stdout.strip()) == (0, kept), run.stderr
 
     # The first coordinate is a denormal, and so is its mean. The second is not, but the squares of
@@ -598,13 +596,10 @@ def test_traces_that_are_wrong_have_no_time_and_decide_nothing(
 
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    drawn = subprocess.run(
+    drawn = captured(
         [sys.executable, "-m", "plots", "report", out],
         cwd=ROOT,
         env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert drawn.returncode == 0, drawn.stderr
     page = (out / "report.html").read_text(encoding="utf-8")
@@ -637,22 +632,9 @@ def test_an_exact_variant_refuses_points_that_its_integers_cannot_resolve(bench,
 
 def _cells(bench, folder: Path, data: dict[str, Any], variants: list[Any], k: int) -> list[Any]:
     file = folder / "range.json"
-    description = {
-        "name": "range",
-        "title": "range",
-        "data": data,
-        "init": "random:1",
-        "variants": variants,
-        "scales": {
-            "quick": {
-                "sweep": {"k": [k]} | ({} if "file" in data else {"n": [1000], "d": [3]}),
-                "iterations": 10,
-                "processes": 1,
-                "repetitions": 1,
-                "min_seconds": 0,
-            }
-        },
-    }
+    sweep = {"k": [k]} | ({} if "file" in data else {"n": [1000], "d": [3]})
+    scale = {"sweep": sweep, "iterations": 10}
+    description = small_experiment("range", variants, scale, data=data)
     file.write_text(json.dumps(description), encoding="utf-8")
     run = bench("run", file, "--out", folder / "out", timeout=900)
     assert run.returncode in (0, 4), run.stdout + run.stderr

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured, small_experiment
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_a_program_for_a_better_processor_says_so(tmp_path):
          ROOT / "harness" / "machine" / "isa_check.cpp"],
         check=True,
     )  # fmt: skip
-    run = subprocess.run([program], capture_output=True, text=True)
+    run = captured([program])
     if run.returncode == 0:
         pytest.skip("this processor has avx5124fmaps")
     assert run.returncode == 3
@@ -186,10 +186,9 @@ def test_the_program_asks_for_all_that_its_variants_may_use(bench, experiment, w
     compiler = shutil.which("c++") or shutil.which("g++")
     if build["march"] != "native" or compiler is None or os.uname().machine != "x86_64":
         pytest.skip("needs a build for this very x86-64 machine, and its compiler")
-    macros = subprocess.run(
-        [compiler, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    macros = captured(
+        [compiler, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"], check=True
+    ).stdout
     may_use = [name for name in INSTRUCTION_SETS if f"#define __{macro_of(name)}__ 1" in macros]
     assert "sse4.2" in may_use
     program = Path(bench.program).read_bytes()
@@ -260,10 +259,8 @@ GPU_FATES = {
 
 def used_memory(uuid: str) -> float:
     """MiB of the GPU's memory that are in use."""
-    answer = subprocess.run(
+    answer = captured(
         ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", uuid],
-        capture_output=True,
-        text=True,
         check=True,
     )
     return float(answer.stdout)
@@ -283,22 +280,12 @@ def gpu_run(gpu, faults, tmp_path_factory):
     variants = [*GOOD, *GPU_FATES, "fault_cuda_leaves_memory"]
     scale = {
         "sweep": {"n": [5000], "d": [8], "k": [16]},
-        "iterations": 3,
         "processes": 2,
         "repetitions": 2,
-        "min_seconds": 0,
         "timeout_seconds": 120,
     }
-    content = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": variants,
-        "scales": {"quick": scale},
-    }
     file = folder / "demo.json"
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps(small_experiment("demo", variants, scale)))
     before = used_memory(gpu)
     run = faults(*options(file, folder / "out"), timeout=570)
     return run, folder / "out", before, used_memory(gpu)

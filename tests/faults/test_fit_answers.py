@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.support import captured
 
 
 @pytest.fixture
@@ -31,10 +32,8 @@ def test_a_full_disk_leaves_the_whole_earlier_answer(bench, points: Path, tmp_pa
     before = _answer(out)
     # Room for the centroids and the summary, not for the labels.
     limit = 20_000
-    run = subprocess.run(
+    run = captured(
         [bench.program, "fit", points, "-k", "5", "--iterations", "2", "--out", out],
-        capture_output=True,
-        text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     assert run.returncode == 5, run.stderr

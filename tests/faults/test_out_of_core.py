@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 #: Of 40 000 x 8 points, 1.25 MiB: with small blocks everything next to them fits, they do not.
 SMALL = {"KMEANS_BENCH_MEMORY": "1500 KiB", "KMEANS_BENCH_BLOCK_BYTES": "65536"}
@@ -128,12 +128,9 @@ def test_a_full_disk_while_points_are_made_leaves_nothing(
     changes = {**SMALL, **bench.other_cache(tmp_path / "cache")}
     file = two_variants()
     limit = POINTS // 2
-    run = subprocess.run(
+    run = captured(
         [bench.program, "run", str(file), "--out", str(tmp_path / "out")],
         env=bench.environment(changes),
-        capture_output=True,
-        text=True,
-        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     assert run.returncode == 5, run.stderr

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT, small_experiment
+from tests.support import ROOT, captured, small_experiment
 
 sys.path.insert(0, str(ROOT))
 
@@ -61,9 +61,11 @@ def everything_in(folder: Path) -> str:
 def mounted(folder: Path, settings: str) -> Iterator[Path]:
     """A file system in memory; skips the test where mounting is not allowed."""
     folder.mkdir(exist_ok=True)
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", settings, "tmpfs", folder], capture_output=True, text=True
-    ) if shutil.which("mount") else None  # fmt: skip
+    mount = (
+        captured(["mount", "-t", "tmpfs", "-o", settings, "tmpfs", folder])
+        if shutil.which("mount")
+        else None
+    )
     if mount is None or mount.returncode != 0:
         pytest.skip("mounting a file system is not allowed here")
     try:
@@ -119,11 +121,9 @@ def test_a_full_disk_keeps_what_was_measured(bench, steady, tmp_path):
 def test_a_limit_on_file_sizes_is_a_full_disk(bench, steady, tmp_path):
     file, journal_bytes = steady
     limit = journal_bytes // 2
-    run = subprocess.run(
+    run = captured(
         [bench.program, *options(file, tmp_path / "out")],
         env=bench.environment(),
-        capture_output=True,
-        text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     assert run.returncode == 5, run.stderr

@@ -8,12 +8,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 EXAMPLE = ROOT / "examples" / "plugins" / "library"
 
@@ -74,7 +73,7 @@ KMEANS_VARIANT(Lies, .name = "lies", .summary = "an invalid label")
 
 
 def _run(*words: object) -> str:
-    outcome = subprocess.run([*map(str, words)], capture_output=True, text=True)
+    outcome = captured([*map(str, words)])
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return outcome.stdout
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import captured
+
 #: Seconds after which a rank that has not ended hangs, however busy the machine.
 SOON = 900
 
@@ -37,26 +39,18 @@ def _open_mpi(bench) -> None:
     line = next(ln for ln in bench("list").stdout.splitlines() if ln.startswith("mpi_exact"))
     if "unavailable" in line:
         pytest.skip(line)
-    if (
-        "Open MPI"
-        not in subprocess.run(
-            [shutil.which("mpirun") or "false", "--version"], capture_output=True, text=True
-        ).stdout
-    ):
+    if "Open MPI" not in captured([shutil.which("mpirun") or "false", "--version"]).stdout:
         pytest.skip("no mpirun of Open MPI, whose words and variables these tests use")
 
 
 @pytest.fixture
 def mpirun(bench):
     def start(*words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return captured(
             ["mpirun", *map(str, words)],
-            capture_output=True,
-            text=True,
             timeout=SOON,
             env=bench.environment(ENVIRONMENT),
             stdin=subprocess.DEVNULL,
-            check=False,
         )
 
     return start
@@ -134,9 +128,7 @@ def test_a_full_disk_under_the_output_of_ranks(bench, mpirun, tmp_path):
     save(tmp_path / "points.npy")
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True, text=True
-    )
+    mounted = captured(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk])
     if mounted.returncode != 0:
         pytest.skip("no file system can be mounted here")
     try:

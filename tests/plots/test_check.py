@@ -17,6 +17,7 @@ from synthetic import Json
 from plots import check
 from plots.experiment import expanded, name_faults
 from plots.load import ROOT, load_result, spec_fault
+from tests.support import captured
 
 pytest.importorskip("jsonschema", reason="experiments are not checked without it")
 
@@ -181,7 +182,7 @@ def test_a_new_kind_is_one_file(tmp_path: Path, spec: Json) -> None:
     command = [sys.executable, "-m", "plots.check", str(file)]
 
     def checked() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return captured(command, cwd=tmp_path)
 
     assert checked().returncode == check.EXIT_BAD_INPUT
     (tmp_path / "plots" / "figures" / "pie_chart.py").write_text("")

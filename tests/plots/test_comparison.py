@@ -29,7 +29,7 @@ from plots.load import ResultError, load_folder
 from plots.machines import load_machines
 from plots.render import settle, with_caption
 from plots.report import render, write_report
-from tests.support import PROGRAM, needs_program
+from tests.support import PROGRAM, captured, needs_program
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u001b[31m=1+1|`"
 
@@ -432,10 +432,8 @@ def _suite(folder: Path, draws: bool = True) -> Path:
 
 def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     build = Path(PROGRAM).parent
-    return subprocess.run(
+    return captured(
         [str(root / "tools" / "compare.sh"), *words],
-        capture_output=True,
-        text=True,
         timeout=900,
         env=os.environ | {"BUILD": str(build)} | variables,
     )

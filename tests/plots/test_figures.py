@@ -7,7 +7,6 @@ import copy
 import itertools
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from plots.metrics import speedup
 from plots.panels import spread
 from plots.render import draw, encode, settle, with_caption
 from plots.words import factor, listed, seconds
-from tests.support import says
+from tests.support import captured, says
 
 _OF_STUDIES = ("lines", "rows", "trade-off")
 
@@ -730,12 +729,10 @@ def test_figures_need_no_display_and_results_stay_as_they_are(tmp_path: Path, da
     before = path.read_bytes()
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
     for more in ({"MPLBACKEND": "TkAgg"}, {"MPLBACKEND": "QtAgg", "DISPLAY": ":77"}):
-        done = subprocess.run(
+        done = captured(
             [sys.executable, "-m", "plots", "all", str(path.parent)],
             cwd=synthetic.ROOT,
             env=environment | more,
-            capture_output=True,
-            text=True,
             timeout=900,
         )
         assert done.returncode == 0, done.stderr
@@ -750,12 +747,10 @@ def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: Json)
     (tmp_path / "matplotlib" / "__init__.py").write_text(
         "raise ImportError('no module named matplotlib')\n"
     )
-    done = subprocess.run(
+    done = captured(
         [sys.executable, "-m", "plots", "all", str(path.parent)],
         cwd=synthetic.ROOT,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
         timeout=900,
     )
     assert done.returncode == 3

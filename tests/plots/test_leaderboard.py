@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-import subprocess
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from plots.__main__ import machine_folders
 from plots.load import load_folder
 from plots.report import write_page, write_report
 from plots.words import TIMES
-from tests.support import ROOT, find_program, told_to_skip
+from tests.support import ROOT, captured, find_program, told_to_skip
 
 MEGABYTES = 3.0
 MULTIPLICATIONS = 1e7  # until the first answer
@@ -150,7 +149,7 @@ def test_advise_marks_who_is_unsteady(tmp_path: Path) -> None:
             cell["unsteady"] = ["its processes disagree"]
     synthetic.write(tmp_path / "m", data)
     command = [program, "advise", "--n=1e5", "--d=16", "-k64", "--machine", tmp_path / "m"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    told = captured(command, check=True).stdout
     marked = [
         line.split()[0]
         for line in told.splitlines()
@@ -470,7 +469,7 @@ def test_page_and_program_recommend_the_same(page: browser.Browser, tmp_path: Pa
         shapes = sorted({c.shape for r in folders[folder] for c in r.cells})
         for n, d, k in [shapes[0], shapes[-1], *others]:
             command = [program, "advise", f"--n={n}", f"--d={d}", f"-k{k}", "--machine", folder]
-            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            told = captured(command, check=True).stdout
             _visit(page, path, m=folder.name, n=n, d=d, k=k)
             said = page.run("document.querySelector('#said .winner')?.innerText")
             first = re.search(r"^Exact.*\n.*\n +(\S+) ", told, re.M)
@@ -494,7 +493,7 @@ def test_predictions_are_those_of_advise(page: browser.Browser, results: Path) -
     for n, d, k in ((30_000, 8, 16), (400_000, 100, 30), (1_000_000, 2, 64)):
         folder = results / "one"
         command = [program, "advise", f"--n={n}", f"--d={d}", f"-k{k}", "--machine", folder]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        told = captured(command, check=True).stdout
         _visit(page, results / "index.html", m="one", n=n, d=d, k=k)
         assert page.run(SAID).split(" on ")[1].split(": ")[1].split()[0] == recommended(told)
         for kind in leaderboard.KINDS:

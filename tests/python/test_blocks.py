@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import PROGRAM, needs_program
+from tests.support import PROGRAM, captured, needs_program
 
 MIB = 1 << 20
 
@@ -26,11 +26,8 @@ def _fit(
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    return subprocess.run(
+    return captured(
         [PROGRAM, "fit", str(file), "-k", "3", "--threads", "2", "--json", *options],
-        capture_output=True,
-        text=True,
-        check=False,
         env={**os.environ, **environment},
         preexec_fn=limited,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 SCRIPT = ROOT / "datasets" / "choose_centroids.py"
 N, D, K, SEEDS = 400, 3, 5, 2
@@ -30,11 +29,8 @@ def choose(folder: Path, points: np.ndarray, way: str, **environment: str) -> An
     options = {"way": way, "k": K, "seeds": SEEDS, "repeats": 3, "threads": 1}
     options |= {"out": folder / "centroids.npy", "report": folder / "report.json"}
     words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-    return subprocess.run(
-        [sys.executable, SCRIPT, folder / "points.npy", *words],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
+    return captured(
+        [sys.executable, SCRIPT, folder / "points.npy", *words], env=os.environ | environment
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program, set_times
+from tests.support import PROGRAM, ROOT, captured, lend_ceilings, needs_program, set_times
 
 #: A repository of somebody else's.
 EXAMPLE = ROOT / "examples" / "plugins" / "library"
@@ -65,7 +65,7 @@ def test_steps_of_workflows_are_sound_shell(workflow: Path, tmp_path: Path) -> N
                 script = re.sub(r"\$\{\{.*?\}\}", "expression", step["run"])
                 (tmp_path / "step.sh").write_text(f"#!/bin/bash -e\n{script}\n", encoding="utf-8")
                 words = [shellcheck, "--severity", "warning", tmp_path / "step.sh"]
-                done = subprocess.run(words, capture_output=True, text=True)
+                done = captured(words)
                 assert done.returncode == 0, done.stdout
 
 
@@ -87,14 +87,7 @@ def test_jobs_steps_and_inputs_that_expressions_name_exist(workflow: Path) -> No
 
 def _run(step: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """As GitHub runs a step."""
-    return subprocess.run(
-        ["bash", "-e", "-c", step],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return captured(["bash", "-e", "-c", step], cwd=folder, env={**os.environ, **environment})
 
 
 def _repositories(tmp_path: Path) -> tuple[Path, Path]:
@@ -236,15 +229,13 @@ def gate(measured: Path, tmp_path: Path, change: object, again: object, **enviro
     program.write_text(STAND_IN, encoding="utf-8")
     program.chmod(0o755)
     summary = tmp_path / "summary.md"
-    done = subprocess.run(
+    done = captured(
         ["tools/ci_gate.sh", measured / "base", tmp_path / "new", tmp_path / "out"],
         cwd=ROOT,
         env=os.environ
         | {"BUILD": str(tmp_path), "STAND_IN": str(tmp_path), "REAL_PROGRAM": PROGRAM}
         | {"GITHUB_STEP_SUMMARY": str(summary), "WARN_ONLY": "", "ONLY": "", "COMPARE_ARGS": ""}
         | environment,
-        capture_output=True,
-        text=True,
     )
     return done, summary.read_text(encoding="utf-8") if summary.exists() else ""
 
@@ -349,13 +340,7 @@ def test_the_steps_of_a_pair_of_gpus_answer(tmp_path: Path, broken: bool, status
     environment |= {"BUILD": str(Path(PROGRAM).parent)}
     found = []
     for _, script in steps[1:]:
-        done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = captured(["bash", "-e", "-o", "pipefail", "-c", script], cwd=ROOT, env=environment)
         found.append(done.returncode)
     assert found == [status, 0], done.stderr
     told = summary.read_text(encoding="utf-8")
@@ -368,12 +353,10 @@ def test_the_steps_of_a_pair_of_gpus_answer(tmp_path: Path, broken: bool, status
 
 def test_a_pair_of_gpus_of_two_commits_is_refused(tmp_path: Path) -> None:
     folders = [ROOT / "results" / name for name in ("nvidia-h100-x4", "nvidia-h200-x4")]
-    done = subprocess.run(
+    done = captured(
         ["tools/compare.sh", *folders, "--machines", "--same-commit"],
         cwd=ROOT,
         env=os.environ | {"OUT": str(tmp_path / "compared"), "BUILD": str(Path(PROGRAM).parent)},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 2
     assert "different commits" in done.stderr

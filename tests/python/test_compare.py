@@ -7,7 +7,6 @@ import copy
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.support import (
     PROGRAM,
     ROOT,
+    captured,
     kmeans_bench,
     needs_program,
     says,
@@ -361,12 +361,8 @@ def test_the_selftest_expects_less_next_to_a_neighbour(tmp_path: Path) -> None:
 
 def test_the_neighbour_is_busy_about_half_of_the_time_and_says_so() -> None:
     script = ROOT / "tools" / "neighbour.py"
-    ended = subprocess.run(
-        [sys.executable, script, "--seed", "3", "--seconds", "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=900,
+    ended = captured(
+        [sys.executable, script, "--seed", "3", "--seconds", "1"], check=True, timeout=900
     )
     assert re.fullmatch(
         r"neighbour: seed 3, \d+ bursts, busy \d+ s of \d+ s \(\d+ %\)\n", ended.stderr

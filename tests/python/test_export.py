@@ -11,7 +11,6 @@ import io
 import itertools
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from plots.load import load_result
-from tests.support import ROOT, kmeans_bench, needs_program, says
+from tests.support import ROOT, captured, kmeans_bench, needs_program, says
 
 RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
@@ -76,12 +75,7 @@ def test_compare_py_reads_the_google_form(slower: Path, tmp_path: Path) -> None:
     export(RESULTS / "goldsborough2017.json", "--format", "google-benchmark", "--out", base)
     export(slower, "--format", "google-benchmark", "--out", new)
     dump = tmp_path / "difference.json"
-    run = subprocess.run(
-        [sys.executable, COMPARE, "--no-color", "-d", dump, "benchmarks", base, new],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = captured([sys.executable, COMPARE, "--no-color", "-d", dump, "benchmarks", base, new])
     assert run.returncode == 0, run.stderr
     rows = {row["name"]: row for row in json.loads(dump.read_text(encoding="utf-8"))}
     recorded = json.loads((RESULTS / "goldsborough2017.json").read_text(encoding="utf-8"))
@@ -113,11 +107,8 @@ def test_compare_py_compares_two_variants_of_one_file(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     file = tmp_path / "all.json"
     export(RESULTS / "goldsborough2017.json", "--format", "google-benchmark", "--out", file)
-    run = subprocess.run(
-        [sys.executable, COMPARE, "--no-color", "filters", file, "cpu_naive/f32", "cpu_simd/f32"],
-        capture_output=True,
-        text=True,
-        check=False,
+    run = captured(
+        [sys.executable, COMPARE, "--no-color", "filters", file, "cpu_naive/f32", "cpu_simd/f32"]
     )
     assert run.returncode == 0, run.stderr
     assert "[cpu_naive/f32 vs. cpu_simd/f32]/blobs-100000x2-k5-s1" in run.stdout
@@ -128,9 +119,7 @@ def test_the_forms_of_trackers_come_from_the_csv_as_documented() -> None:
     text, _ = export(RESULTS, "--format", "csv")
     page = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
     program = page.split("python3 -c '")[1].split("'")[0]
-    run = subprocess.run(
-        [sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True
-    )
+    run = captured([sys.executable, "-c", program], input=text, check=True)
     entries = parse(run.stdout)
     rows = [
         r for r in csv.DictReader(io.StringIO(text)) if r["status"] == "ok" and not r["unsteady"]

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import ROOT, find_program
+from tests.support import ROOT, captured, find_program
 
 PROGRAM = find_program()
 BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
@@ -55,9 +55,7 @@ def test_the_module_of_python_exports_nothing_that_another_library_could_replace
     if not modules:
         pytest.skip("this build has no Python package (see the first lines of its configuration)")
     for module in modules:
-        said = subprocess.run(
-            ["nm", "-D", "--defined-only", module], capture_output=True, text=True, check=True
-        )
+        said = captured(["nm", "-D", "--defined-only", module], check=True)
         assert [line.split()[-1] for line in said.stdout.splitlines()] == ["PyInit__engine"]
 
 
@@ -66,7 +64,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         pytest.skip("this build has no library (see the first lines of its configuration)")
 
     def run(*words: object) -> str:
-        outcome = subprocess.run([*map(str, words)], capture_output=True, text=True)
+        outcome = captured([*map(str, words)])
         assert outcome.returncode == 0, outcome.stdout + outcome.stderr
         return outcome.stdout
 
@@ -104,7 +102,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     said = run(project / "cluster", tmp_path / "points.f32", *points.shape, 12, tmp_path / "labels")
     np.save(tmp_path / "points.npy", points)  # whose header is not a coordinate
     words = [project / "cluster", tmp_path / "points.npy", *points.shape, 12, tmp_path / "labels"]
-    refused = subprocess.run([*map(str, words)], capture_output=True, text=True)
+    refused = captured([*map(str, words)])
     assert refused.returncode == 2
     assert "N x D x 4 bytes" in refused.stderr
     right = fit(points, 12, "ward:1")
@@ -329,11 +327,9 @@ def test_the_library_for_gpus_holds_every_family_that_cuda_best_may_choose(packa
 
 def _problem_with_gpu(folder: Path, **variables: str) -> str:
     script = "import kmeans_exact; print(kmeans_exact.problem_with_gpu())"
-    return subprocess.run(
+    return captured(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(folder), **variables},
-        capture_output=True,
-        text=True,
         check=True,
     ).stdout
 

@@ -7,14 +7,13 @@ import doctest
 import importlib
 import inspect
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support import ROOT, find_program
+from tests.support import ROOT, captured, find_program
 
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
@@ -80,9 +79,9 @@ def test_examples_in_cpp_compile_and_run(tmp_path: Path) -> None:
     (tmp_path / "page.cpp").write_text(AROUND % ("\n".join(includes), "\n".join(body)))
     words = ["g++", "-std=c++20", "-Wall", "-Werror", "-I", ROOT / "library", "page.cpp"]
     words += [library, "-fopenmp", "-ldl", "-o", "page"]
-    done = subprocess.run([*map(str, words)], cwd=tmp_path, capture_output=True, text=True)
+    done = captured([*map(str, words)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    done = subprocess.run([str(tmp_path / "page")], capture_output=True, text=True)
+    done = captured([str(tmp_path / "page")])
     assert done.returncode == 0, done.stderr
 
 
@@ -118,11 +117,9 @@ def test_everything_public_is_typed_and_explained(package) -> None:
 
 def test_python_m_says_what_is_installed(package) -> None:
     folder = Path(package.__file__).parent
-    done = subprocess.run(
+    done = captured(
         [sys.executable, "-m", "kmeans_exact"],
         env={"PYTHONPATH": str(folder.parent), "KMEANS_EXACT_GPU": "nowhere.so"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     said = dict(line.split(":", 1) for line in done.stdout.splitlines())

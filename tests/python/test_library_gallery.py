@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 
 def test_each_script_has_the_one_line_that_is_swapped() -> None:
@@ -27,12 +26,7 @@ def test_digits_with_one_import_swapped(package) -> None:
     pytest.importorskip("sklearn")
     words = [sys.executable, ROOT / "library" / "gallery.py", "--runs", "1", "--only", "digits"]
     folder = str(Path(package.__file__).parent.parent)
-    done = subprocess.run(
-        list(map(str, words)),
-        env={**os.environ, "PYTHONPATH": folder},
-        capture_output=True,
-        text=True,
-    )
+    done = captured(list(map(str, words)), env={**os.environ, "PYTHONPATH": folder})
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^digits: (.+?), (\w+)(?: \(s\))? +(\S+) +(\S+) +\S+$", done.stdout, re.M)
     assert len(rows) == 4 * 3

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, find_program
+from tests.support import ROOT, captured, find_program
 
 PROGRAM = find_program()
 BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
@@ -110,9 +110,7 @@ def run(request, package) -> Callable[[str], None]:
         head = HEAD + PRETEND
 
     def work(script: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", head + script], env=variables, capture_output=True, text=True
-        )
+        done = captured([sys.executable, "-c", head + script], env=variables)
         assert done.returncode == 0, done.stdout + done.stderr
 
     work.is_real = request.param == "real"

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import captured
+
 LONG = 900  # seconds: no test waits so long, unless something hangs
 
 HEAD = """
@@ -37,11 +39,9 @@ def python(package) -> Callable[..., subprocess.CompletedProcess]:
 
     def run(script: str, **variables: str) -> subprocess.CompletedProcess:
         folder = str(Path(package.__file__).parents[1])
-        return subprocess.run(
+        return captured(
             [sys.executable, "-c", HEAD + script],
             env={**os.environ, "PYTHONPATH": folder, **variables},
-            capture_output=True,
-            text=True,
             timeout=LONG,
         )
 
@@ -137,15 +137,13 @@ print(time.process_time() - before)
 @pytest.mark.parametrize("policy", ["active", "passive"])
 def test_threads_sleep_once_a_call_is_over(package, policy: str) -> None:
     """With any OMP_WAIT_POLICY. Measured in processor time, which other processes do not change."""
-    run = subprocess.run(
+    run = captured(
         [sys.executable, "-c", HEAD + WAITING],
         env={
             **os.environ,
             "PYTHONPATH": str(Path(package.__file__).parents[1]),
             "OMP_WAIT_POLICY": policy,
         },
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert float(run.stdout) < 0.1
@@ -189,11 +187,9 @@ def test_memory_at_the_peak_of_a_call(
     centres = random.normal(scale=apart, size=(k, d))
     points = centres[random.integers(k, size=n)] + random.normal(size=(n, d))
     points.astype("<f4").tofile(tmp_path / "points")
-    run = subprocess.run(
+    run = captured(
         [sys.executable, "-c", HEAD + MEMORY, tmp_path / "points", *map(str, (n, d, k, 40))],
         env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
-        capture_output=True,
-        text=True,
         check=True,
     )
     first, again = map(int, run.stdout.split())
@@ -424,11 +420,9 @@ def test_a_quota_of_processors_limits_the_threads(package, quota: int, threads: 
         fake = "mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/cpu && "
         script = fake + " && ".join(lines) + ' && exec "$@"'
         shell = ["unshare", "-m", "sh", "-c", script, "sh"]
-        done = subprocess.run(
+        done = captured(
             [*shell, sys.executable, "-c", HEAD + QUOTA],
             env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
-            capture_output=True,
-            text=True,
         )
         if "unshare" in done.stderr or "mount" in done.stderr:
             pytest.skip("not allowed to mount: " + done.stderr)

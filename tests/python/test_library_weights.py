@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.support import captured
 
 SHAPES = [(1, 3), (2, 5), (3, 40), (7, 9), (9, 12), (16, 100), (40, 130), (64, 300)]
 WAYS = [{"iterations": 7, "stop": None}, {}, {"tol": 1e-4}, {"labels_of": "returned", "tol": 1e-3}]
@@ -223,7 +224,7 @@ def fit(tmp_path: Path):
         if weights is not None:
             np.save(tmp_path / "w.npy", weights)
             line += ["--weights", tmp_path / "w.npy"]
-        done = subprocess.run([*map(str, line)], capture_output=True, text=True)
+        done = captured([*map(str, line)])
         if fails:
             assert done.returncode == 2, done.stdout + done.stderr
             return done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program
+from tests.support import PROGRAM, ROOT, captured, lend_ceilings, needs_program
 
 EXPERIMENT = {
     "name": "of-the-copy",
@@ -35,9 +35,7 @@ def kmeans(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedPro
         for name, value in os.environ.items()
         if name not in ("KMEANS_BENCH_ROOT", "KMEANS_BENCH_CACHE")
     }
-    return subprocess.run(
-        [program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
-    )
+    return captured([program, *arguments], cwd=cwd, env=environment)
 
 
 @pytest.fixture
@@ -103,11 +101,9 @@ def test_program_without_any_tree_names_both_places(tmp_path: Path) -> None:
 
 @needs_program
 def test_root_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
-    refused = subprocess.run(
+    refused = captured(
         [PROGRAM, "run", "frontier", "--dry-run"],
         env={**os.environ, "KMEANS_BENCH_ROOT": str(tmp_path / "nowhere")},
-        capture_output=True,
-        text=True,
     )
     assert refused.returncode == 3
     assert "KMEANS_BENCH_ROOT is" in refused.stderr
@@ -142,12 +138,8 @@ def build(clone: Path) -> tuple[list[str], str]:
     calls.unlink(missing_ok=True)
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "CALLS": str(calls), "CMAKE_ARGS": ""}
-    ran = subprocess.run(
-        ["bash", "tools/build.sh", "release", "kmeans-bench"],
-        cwd=clone,
-        env=environment,
-        capture_output=True,
-        text=True,
+    ran = captured(
+        ["bash", "tools/build.sh", "release", "kmeans-bench"], cwd=clone, env=environment
     )
     assert ran.returncode == 0, ran.stderr
     return calls.read_text().splitlines(), ran.stderr

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import PROGRAM
+from tests.support import PROGRAM, captured
 
 FITS = int(os.environ.get("KMEANS_BENCH_ORACLE_FITS", "60"))
 SEED = int(os.environ.get("KMEANS_BENCH_ORACLE_SEED", "0"))
@@ -162,7 +162,7 @@ def _write_csv(path: Path, points: np.ndarray, labelled: bool) -> None:
 def _fit(
     folder: Path, file: str, variant: str, precision: str, k: int, threads: int, iterations: int
 ):
-    run = subprocess.run(
+    run = captured(
         [
             PROGRAM,
             "fit",
@@ -184,9 +184,6 @@ def _fit(
             str(folder / "out"),
             "--json",
         ],
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=900,
     )
     assert run.returncode == 0, f"{variant}: {run.stderr}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("git") is None, reason="needs cmake and git"
@@ -23,9 +23,7 @@ def git(tree: Path, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     command = ["git", "-C", str(tree), *identity, *arguments]
-    return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return captured(command, env=environment, check=True).stdout.strip()
 
 
 def write(tree: Path, name: str, text: str = "x\n") -> None:
@@ -63,11 +61,8 @@ def info(tree: Path) -> tuple[str, bool, str]:
     output = tree.parent / "git_info.inc"
     output.unlink(missing_ok=True)
     script = ROOT / "cmake" / "GitInfo.cmake"
-    ran = subprocess.run(
-        ["cmake", f"-DSOURCE_DIR={tree}", f"-DOUTPUT={output}", "-P", str(script)],
-        check=True,
-        capture_output=True,
-        text=True,
+    ran = captured(
+        ["cmake", f"-DSOURCE_DIR={tree}", f"-DOUTPUT={output}", "-P", str(script)], check=True
     )
     text = output.read_text(encoding="utf-8")
     commit = re.search(r'KMEANS_GIT_COMMIT "(.*)"', text)[1]
@@ -83,9 +78,7 @@ def test_a_tree_that_git_does_not_trust_is_said_with_the_remedy(
     assert "dubious ownership" in said
     assert f"git config --global --add safe.directory {tree}" in said
     shutil.copy(ROOT / "tools" / "check.sh", tree / "tools" / "check.sh")
-    checked = subprocess.run(
-        ["bash", "tools/check.sh", "release"], cwd=tree, capture_output=True, text=True
-    )
+    checked = captured(["bash", "tools/check.sh", "release"], cwd=tree)
     assert checked.returncode == 1
     assert "dubious ownership" in checked.stderr
     assert "make format" not in checked.stderr
@@ -176,7 +169,5 @@ def test_copy_inside_another_repository_is_not_of_its_commit(tree: Path, tmp_pat
 
 def test_manifest_is_written_with_a_warning_about_unknown_sources(tree: Path) -> None:
     write(tree, "implementations/cpu/mine.cpp")
-    ran = subprocess.run(
-        ["bash", "tools/source_manifest.sh"], cwd=tree, check=True, capture_output=True, text=True
-    )
+    ran = captured(["bash", "tools/source_manifest.sh"], cwd=tree, check=True)
     assert "implementations/cpu/mine.cpp" in ran.stderr

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import find_program, lend_ceilings
+from tests.support import captured, find_program, lend_ceilings, small_experiment
 
 SIZES = (1, 2, 3, 7)
 #: A launcher refuses to start more ranks than processors, or any as root, unless told.
@@ -34,14 +34,11 @@ def on_ranks(
     """With 0 ranks, without a launcher."""
     launcher = ["mpirun", "-n", str(size)] if size else []
     variables = {**os.environ, **ENVIRONMENT, **environment}
-    return subprocess.run(
+    return captured(
         [*launcher, variables["KMEANS_BENCH"], *map(str, arguments)],
-        capture_output=True,
-        text=True,
         timeout=timeout,
         env=variables,
         stdin=subprocess.DEVNULL,
-        check=False,
     )
 
 
@@ -50,7 +47,7 @@ def _mpi() -> None:
     program = find_program()
     if program is None:
         pytest.skip("there is no program")
-    listed = subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout
+    listed = captured([program, "list"], check=True).stdout
     line = next(line for line in listed.splitlines() if line.startswith("mpi_exact"))
     if "unavailable" in line:
         pytest.skip(line)
@@ -217,22 +214,9 @@ def demo(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
     def run_demo(
         variants: list[dict[str, Any]], ranks: int = 0, **environment: str
     ) -> tuple[dict[str, Any], str]:
-        experiment = {
-            "name": "demo",
-            "title": "Demo",
-            "data": {"generator": "uniform", "seed": 1},
-            "init": "random:1",
-            "variants": variants,
-            "scales": {
-                "quick": {
-                    "sweep": {"n": [3000], "d": [9], "k": [7]},
-                    "iterations": 4,
-                    "processes": 1,
-                    "repetitions": 2,
-                    "min_seconds": 0,
-                }
-            },
-        }
+        sweep = {"n": [3000], "d": [9], "k": [7]}
+        scale = {"sweep": sweep, "iterations": 4, "repetitions": 2}
+        experiment = small_experiment("demo", variants, scale)
         file = tmp_path / "demo.json"
         file.write_text(json.dumps(experiment))
         environment["KMEANS_BENCH_CACHE"] = str(lend_ceilings(tmp_path / "cache"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import ROOT, kmeans_bench, needs_program
+from tests.support import ROOT, captured, kmeans_bench, needs_program
 
 SCRIPT = ROOT / "datasets" / "read_from_package.py"
 
@@ -28,12 +28,9 @@ def package(folder: Path, name: str) -> Path:
 
 def read(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     """Runs the script with `folder` in front of what is installed."""
-    return subprocess.run(
+    return captured(
         [sys.executable, SCRIPT, name, "--out", folder / "points.npy"],
         env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

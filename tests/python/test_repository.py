@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, kmeans_bench, needs_program
+from tests.support import ROOT, captured, kmeans_bench, needs_program
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -23,11 +22,8 @@ SOURCE_SUFFIXES = {".cpp", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 def repository_files() -> list[Path]:
     """Files that are, or are about to be, in the repository."""
-    listing = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+    listing = captured(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT
     )
     if listing.returncode != 0:
         pytest.skip("not a git checkout")
@@ -165,7 +161,7 @@ def test_variant_table_of_the_docs_is_what_the_program_lists() -> None:
 
 
 def test_make_help_says_how_long_measuring_takes() -> None:
-    said = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True)
+    said = captured(["make", "help"], cwd=ROOT, check=True)
     least, most = map(int, re.search(r"(\d+) to (\d+) minutes", said.stdout).groups())
     took = {}
     for folder in (ROOT / "results").glob("reference-*"):

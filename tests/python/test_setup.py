@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 NINJA = shutil.which("ninja")
 needs_cmake = pytest.mark.skipif(
@@ -68,13 +68,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
 
 
 def run(*command: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={**os.environ, **changes},
-        capture_output=True,
-        text=True,
-    )
+    return captured(command, cwd=cwd, env={**os.environ, **changes})
 
 
 @needs_cmake

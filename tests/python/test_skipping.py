@@ -7,15 +7,13 @@ import os
 import subprocess
 import sys
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 
 def _collect(**environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only"]
     command.append("tests/plots/test_style.py")
-    return subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
-    )
+    return captured(command, cwd=ROOT, env=os.environ | environment)
 
 
 def test_without_the_program_nothing_is_green() -> None:

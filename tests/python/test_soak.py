@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program, small_experiment
+from tests.support import PROGRAM, ROOT, captured, lend_ceilings, needs_program, small_experiment
 
 pytestmark = needs_program
 
@@ -60,14 +60,7 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
         "EXPERIMENTS": str(experiment),
         "ONLY": "tiny",
     }
-    done = subprocess.run(
-        [sys.executable, "tools/soak.py", "0"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = captured([sys.executable, "tools/soak.py", "0"], cwd=ROOT, env=environment, timeout=900)
     summary = tmp_path / "out" / "soak.json"
     return done, json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
 

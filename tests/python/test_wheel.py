@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sysconfig
 import tarfile
 import zipfile
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, captured
 
 
 def test_sdist_and_wheel_are_made_and_tried_in_a_fresh_environment(tmp_path: Path) -> None:
@@ -23,12 +22,7 @@ def test_sdist_and_wheel_are_made_and_tried_in_a_fresh_environment(tmp_path: Pat
         pytest.skip("Python's headers are not installed")
     options = "-DKMEANS_CUDA=OFF -DKMEANS_LIBRARY_LEVELS=native -DKMEANS_SOURCES_AT_ONCE=24"
     words = [ROOT / "tools" / "try_wheel.sh", tmp_path, "tests/python/test_library_docs.py"]
-    done = subprocess.run(
-        list(map(str, words)),
-        env={**os.environ, "CMAKE_ARGS": options},
-        capture_output=True,
-        text=True,
-    )
+    done = captured(list(map(str, words)), env={**os.environ, "CMAKE_ARGS": options})
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout
     assert "CUDA was switched off" in said

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,6 +24,8 @@ sys.path.insert(0, str(FOLDER))
 
 import contract  # noqa: E402
 import worker  # noqa: E402
+
+from tests.support import captured  # noqa: E402
 
 NAMES = sorted(file.stem for file in FOLDER.glob("python_*.py"))
 DESCRIPTIONS = {entry["name"]: entry for entry in worker.describe(FOLDER)["variants"]}
@@ -328,9 +329,7 @@ def test_describing_imports_no_library():
         "print(sorted({'numpy', 'scipy', 'sklearn', 'faiss', 'torch', 'triton', 'flash_kmeans', "
         "'fastkmeans', 'flashlib', 'cuvs', 'rmm'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True
-    )
+    done = captured([sys.executable, "-c", code], cwd=FOLDER, check=True)
     assert done.stdout.strip() == "[]"
 
 
