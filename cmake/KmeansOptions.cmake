@@ -42,7 +42,7 @@ if(KMEANS_SANITIZE)
 endif()
 if(KMEANS_SANITIZE MATCHES "thread")
   # ThreadSanitizer sees no barrier inside libgomp and takes every parallel region for a race. LLVM's
-  # runtime tells its tool Archer where threads meet, and Archer tells the sanitizer; linked into
+  # runtime informs its tool Archer where threads meet, and Archer informs the sanitizer; linked into
   # every program, it works however they are started.
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "KMEANS_SANITIZE=thread needs clang, whose OpenMP runtime the sanitizer "

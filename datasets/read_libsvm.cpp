@@ -51,13 +51,13 @@ class LibsvmReader {
     const auto memory = allocate_bytes(*count * static_cast<std::int64_t>(sizeof(T)));
     T* coordinates = static_cast<T*>(memory.get());
     std::fill_n(coordinates, *count, T{0});
-    bool told = false;
+    bool noted = false;
     for_each_entry<T>(
         [&](std::int64_t i, std::int64_t t, T value, double written, std::string_view text) {
           coordinates[i * d + t] = value;
-          if (told || options_.rounded == nullptr || !std::isfinite(value)) return;
+          if (noted || options_.rounded == nullptr || !std::isfinite(value)) return;
           if (!is_rounded(text, written, value)) return;
-          told = true;
+          noted = true;
           *options_.rounded =
               rounded_in_text(file_, i, t, text, static_cast<double>(value), scalar_of<T>);
         });

@@ -217,12 +217,12 @@ class Gate {
   }
 
   void judge_variants() {
-    std::set<std::string> told;
+    std::set<std::string> named;
     for (const auto& group : comparison_.groups) {
       if (group.verdict != CellVerdict::slower) continue;
       // All cells together are slower where some are: that is reported once.
-      if (group.variant.empty() && (!told.empty() || slower_alone_ > 0)) continue;
-      told.insert(group.variant);
+      if (group.variant.empty() && (!named.empty() || slower_alone_ > 0)) continue;
+      named.insert(group.variant);
       const std::string sentence = formatted("%s take %.4g times as long (corrected p = %.2g)",
                                              name_of(group).c_str(), group.ratio, group.p_adjusted);
       if (group.doubtful) {

@@ -238,8 +238,9 @@ MachineGroup judged_group(const std::vector<MachineCell>& cells,
   // Shapes that are decided one by one, and not alike.
   const std::size_t decided = group.faster + group.slower + group.equal;
   const bool unlike = std::max({group.faster, group.slower, group.equal}) < decided;
-  const bool told = group.verdict == MachineVerdict::undecided && 2 * decided >= members.size();
-  if (both_ways || (told && unlike)) group.verdict = MachineVerdict::mixed;
+  const bool half_decided =
+      group.verdict == MachineVerdict::undecided && 2 * decided >= members.size();
+  if (both_ways || (half_decided && unlike)) group.verdict = MachineVerdict::mixed;
   return group;
 }
 

@@ -336,11 +336,11 @@ std::vector<std::string> unlike_waiting(const std::vector<ResultFile>& parts) {
 /// Where they were not refused, since the GPUs are the same ones.
 std::vector<std::string> other_names(const std::vector<ResultFile>& parts) {
   const std::string first = id_of(parts.front());
-  std::set<std::string> told;
+  std::set<std::string> named;
   std::vector<std::string> warnings;
   for (const auto& part : parts) {
     const std::string own = id_of(part);
-    if (own == first || !told.insert(own).second) continue;
+    if (own == first || !named.insert(own).second) continue;
     warnings.push_back("A part calls its machine " + printable(own) +
                        "; by the UUIDs of its GPUs it is the machine that the result calls " +
                        printable(first) + ".");

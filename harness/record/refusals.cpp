@@ -82,7 +82,7 @@ void Refusals::close(const std::vector<std::int64_t>& taken) {
   if (chip_) fit_chip();
 }
 
-/// Least squares of relative errors. One cell does not tell the two factors apart: they stay near 1, below which
+/// Least squares of relative errors. One cell does not separate the two factors: they stay near 1, below which
 /// neither can be.
 void Refusals::fit_chip() {
   constexpr double kRidge = 1e-3;

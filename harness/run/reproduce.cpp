@@ -167,9 +167,10 @@ class FileReproduction {
     const json here = result_of(again_.workers().run(job, RecordCosts::timeout(seconds)));
     if (member(here, "status") == "error") return judge_failure(text_of(member(here, "reason")));
     return judge_trace(trace, here, finding.promised, [&] {
-      const json told = member(here, "trajectory");
-      const json largest = member(told, "max_abs");
-      return repetition_floor(traits, planned.task.shape, scale_from_json(member(told, "scale")),
+      const json trajectory = member(here, "trajectory");
+      const json largest = member(trajectory, "max_abs");
+      return repetition_floor(traits, planned.task.shape,
+                              scale_from_json(member(trajectory, "scale")),
                               largest.is_number() ? largest.get<double>() : 0);
     });
   }

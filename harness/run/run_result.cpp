@@ -17,10 +17,10 @@ using nlohmann::json;
 
 // A unit's entry of the result file; null where nothing is known of it.
 
-json entry_of(const RunTold& told, const Cell& cell, bool skipped) {
-  const auto evidence = told.evidence_of(cell);
+json entry_of(const RunFacts& facts, const Cell& cell, bool skipped) {
+  const auto evidence = facts.evidence_of(cell);
   if (!skipped && evidence.processes.empty()) return nullptr;
-  return assemble_cell(told.experiment.name, cell, evidence, told.surroundings.limits);
+  return assemble_cell(facts.experiment.name, cell, evidence, facts.surroundings.limits);
 }
 
 json assemble(const PlannedTrace& trace, const json& recorded) {
@@ -32,8 +32,8 @@ json assemble(const PlannedStudy& study, const json& recorded) {
 json assemble(const PlannedFit& fit, const json& recorded) { return assemble_fit(fit, recorded); }
 
 template <class RecordedUnit>
-json entry_of(const RunTold& told, const RecordedUnit& unit, bool skipped) {
-  const auto& records = told.journal.of(unit.kPart);
+json entry_of(const RunFacts& facts, const RecordedUnit& unit, bool skipped) {
+  const auto& records = facts.journal.of(unit.kPart);
   const auto found = records.find(unit.name());
   const bool recorded = found != records.end();
   return recorded || skipped ? assemble(unit, recorded ? found->second : json()) : json();
@@ -41,12 +41,12 @@ json entry_of(const RunTold& told, const RecordedUnit& unit, bool skipped) {
 
 /// All that is known of a list of units. Returns whether that is all that was planned.
 template <class PlannedUnit>
-bool add_units(const RunTold& told, const std::vector<PlannedUnit>& units, json& entries) {
+bool add_units(const RunFacts& facts, const std::vector<PlannedUnit>& units, json& entries) {
   bool complete = true;
   for (const auto& unit : units) {
     // A resumed run keeps what earlier ones found, also outside this one's --only.
-    const bool skipped = !unit.skip_reason.empty() && (unit.selected || told.settings.resume);
-    json entry = entry_of(told, unit, skipped);
+    const bool skipped = !unit.skip_reason.empty() && (unit.selected || facts.settings.resume);
+    json entry = entry_of(facts, unit, skipped);
     if (entry.is_null()) {
       complete = false;
     } else {
@@ -80,15 +80,15 @@ json planned_names(const Plan& plan) {
   return names;
 }
 
-json context_of(const RunTold& told, bool ended) {
+json context_of(const RunFacts& facts, bool ended) {
   const BuildInfo& build = build_info();
   json data_seeds = json::object();
-  const json& datasets = told.journal.datasets;
+  const json& datasets = facts.journal.datasets;
   for (const auto& [label, dataset] : datasets.items()) {
     if (dataset.at("spec").contains("seed")) data_seeds[label] = dataset.at("spec").at("seed");
   }
-  const auto changes =
-      worker_environment(told.environment, told.settings.threads, told.settings.keep_environment);
+  const auto changes = worker_environment(facts.environment, facts.settings.threads,
+                                          facts.settings.keep_environment);
   json context{
       {"suite",
        {{"version", build.version},
@@ -100,21 +100,23 @@ json context_of(const RunTold& told, bool ended) {
         {"variant_flags", build.variant_flags},
         {"march", build.march},
         {"cuda", build.cuda}}},
-      {"command_line", told.settings.command_line},
-      {"started", told.started},
+      {"command_line", facts.settings.command_line},
+      {"started", facts.started},
       {"finished", ended ? json(utc_now()) : json(nullptr)},
-      {"machine", told.surroundings.machine},
+      {"machine", facts.surroundings.machine},
       {"conditions",
-       told.surroundings.conditions.is_array() ? told.surroundings.conditions : json::array()},
-      {"ceilings", told.surroundings.limits.ceilings},
-      {"environment", environment_context(told.environment, changes)},
-      {"threads", told.settings.threads},
-      {"sampling", sampling_of(told.plan)},
+       facts.surroundings.conditions.is_array() ? facts.surroundings.conditions : json::array()},
+      {"ceilings", facts.surroundings.limits.ceilings},
+      {"environment", environment_context(facts.environment, changes)},
+      {"threads", facts.settings.threads},
+      {"sampling", sampling_of(facts.plan)},
       {"datasets", datasets},
       {"seeds",
-       {{"order", told.settings.order_seed}, {"data", data_seeds}, {"init", told.experiment.init}}},
-      {"run_order", told.journal.run_order}};
-  if (!told.settings.turns.empty()) context["turns"] = valid_utf8(told.settings.turns);
+       {{"order", facts.settings.order_seed},
+        {"data", data_seeds},
+        {"init", facts.experiment.init}}},
+      {"run_order", facts.journal.run_order}};
+  if (!facts.settings.turns.empty()) context["turns"] = valid_utf8(facts.settings.turns);
   return context;
 }
 
@@ -125,31 +127,31 @@ std::string status_of(const json& result) {
   return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
 }
 
-json run_result(const RunTold& told, bool ended) {
+json run_result(const RunFacts& facts, bool ended) {
   json cells = json::array();
   json traces = json::array();
   json studies = json::array();
   json fits = json::array();
-  const bool all_cells = add_units(told, told.plan.cells, cells);
-  const bool all_traces = add_units(told, told.plan.traces, traces);
-  const bool all_studies = add_units(told, told.plan.studies, studies);
-  const bool all_fits = add_units(told, told.plan.fits, fits);
+  const bool all_cells = add_units(facts, facts.plan.cells, cells);
+  const bool all_traces = add_units(facts, facts.plan.traces, traces);
+  const bool all_studies = add_units(facts, facts.plan.studies, studies);
+  const bool all_fits = add_units(facts, facts.plan.fits, fits);
   mark_wrong_elsewhere(cells);
-  json surroundings = context_of(told, ended);
+  json surroundings = context_of(facts, ended);
   const bool complete = ended && all_cells && all_traces && all_studies && all_fits;
   json result{{"schema_version", kResultSchemaVersion},
-              {"experiment", told.experiment.name},
-              {"scale", told.plan.scale},
+              {"experiment", facts.experiment.name},
+              {"scale", facts.plan.scale},
               {"complete", complete},
-              {"planned_cells", told.plan.cells.size()},
+              {"planned_cells", facts.plan.cells.size()},
               {"context", std::move(surroundings)},
-              {"spec", told.experiment.document.value},
+              {"spec", facts.experiment.document.value},
               {"cells", std::move(cells)},
               {"traces", std::move(traces)},
               {"studies", std::move(studies)},
               {"fits", std::move(fits)}};
   // Parts are put in this order, and found complete by it (harness/compare/merge.h).
-  if (!complete) result["planned"] = planned_names(told.plan);
+  if (!complete) result["planned"] = planned_names(facts.plan);
   return result;
 }
 

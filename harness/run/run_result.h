@@ -27,7 +27,7 @@ struct RunRequest {
 };
 
 /// What a result file is made of; what it refers to outlives it.
-struct RunTold : RunRequest {
+struct RunFacts : RunRequest {
   const JournalContent& journal;
   const EnvironmentReport& environment;  ///< Of the workers.
   const std::string& started;
@@ -37,7 +37,7 @@ struct RunTold : RunRequest {
 /// The result file (docs/results.md). `ended`: the run is over, neither interrupted nor still at
 /// work. A file is complete when it then holds the whole experiment: what --only left out is as
 /// missing as what was interrupted.
-nlohmann::json run_result(const RunTold& told, bool ended);
+nlohmann::json run_result(const RunFacts& facts, bool ended);
 
 /// What came of the cells, traces and studies of a result file.
 RunSummary summary_of(const nlohmann::json& result);

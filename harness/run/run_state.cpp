@@ -257,9 +257,9 @@ std::filesystem::path RunState::result_file() const {
 }
 
 json RunState::assemble(bool ended) {
-  const RunTold told{asked_, journal_.content(), environment_, started_,
-                     [this](const Cell& cell) { return evidence_of(cell); }};
-  json result = run_result(told, ended);
+  const RunFacts facts{asked_, journal_.content(), environment_, started_,
+                       [this](const Cell& cell) { return evidence_of(cell); }};
+  json result = run_result(facts, ended);
   write_json_file(result_file(), result);
   assembled_ = std::chrono::steady_clock::now();
   return result;

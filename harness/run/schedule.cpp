@@ -159,7 +159,7 @@ void say(const json& line) {
   std::fflush(stdout);
 }
 
-json told(const RunState& run, const CellState& state) {
+json described(const RunState& run, const CellState& state) {
   json samples = json::array();
   for (const int process : state.done) {
     const JobResult& result = run.record_of(*state.cell, process).result;
@@ -172,7 +172,7 @@ json told(const RunState& run, const CellState& state) {
 /// what is known of it (harness/compare/interleave.h). An empty key ends it. False when broken off.
 bool take_turns(RunState& run, Measuring& measuring) {
   json cells = json::array();
-  for (const auto& state : run.cells()) cells.push_back(told(run, state));
+  for (const auto& state : run.cells()) cells.push_back(described(run, state));
   say({{"turns", kTurnsVersion}, {"cells", cells}});
   std::string line;
   while (!InterruptGuard::interrupted() && std::getline(std::cin, line)) {
@@ -188,7 +188,7 @@ bool take_turns(RunState& run, Measuring& measuring) {
       throw InputError("--turns: no cell has the key " + to_line(wanted));
     }
     if (!state->stopped) measuring.run_process(*state, state->next());
-    say(told(run, *state));
+    say(described(run, *state));
     run.assemble_if_due();
   }
   return false;

@@ -47,9 +47,9 @@ std::optional<ExactTrajectory> ExactTrajectories::find(const Task& task, std::in
 }
 
 void TraceRecorder::check_trajectory(const PlannedTrace& trace, json& result) {
-  const auto told = result.find("trajectory");
+  const auto trajectory = result.find("trajectory");
   const auto* variant = find_variant(trace.spec.variant.name);
-  if (told == result.end() || variant == nullptr || status_of(result) == "wrong") return;
+  if (trajectory == result.end() || variant == nullptr || status_of(result) == "wrong") return;
   const json& iterations = result.at("iterations");
   const ScalarType scalar = points_scalar(trace.precision);
   std::optional<ExactTrajectory> exact;
@@ -69,7 +69,7 @@ void TraceRecorder::check_trajectory(const PlannedTrace& trace, json& result) {
   certify_trajectory(variant->traits, inertia.is_number() ? inertia.get<double>() : std::nan(""),
                      exact->inertia, exact->met_empty_clusters, certificate,
                      trajectory_floor(variant->traits, shape, exact->scalar, exact->scale,
-                                      told->at("max_abs").get<double>()));
+                                      trajectory->at("max_abs").get<double>()));
   const json compared = to_json(certificate);
   json& verification = result["verification"];
   for (const auto& check : compared.at("checks")) verification["checks"].push_back(check);

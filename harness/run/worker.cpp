@@ -151,7 +151,7 @@ class StreamedPoints {
  public:
   explicit StreamedPoints(const Job& job) : job_(job) { measure(); }
 
-  void tell(const Traits& traits, const Shape& shape, JobResult& result) {
+  void report(const Traits& traits, const Shape& shape, JobResult& result) {
     if (!job_.beyond_memory && !(traits.gpu && traits.streams)) return;
     measure();
     double bytes = 0;
@@ -196,7 +196,7 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
   }
   moments.finish();
   result.pace = moments.paces();
-  streamed.tell(session.traits(), session.problem().shape, result);
+  streamed.report(session.traits(), session.problem().shape, result);
   if (gpu != nullptr) {
     result.gpu = {{"index", gpu->index},
                   {"name", gpu->name},

@@ -221,7 +221,7 @@ class Looks {
   }
 
   /// Has the last iteration been looked at, and the one before?
-  [[nodiscard]] bool tells() const { return in_a_row_ > 1; }
+  [[nodiscard]] bool seen_twice() const { return in_a_row_ > 1; }
   [[nodiscard]] std::int64_t in_a_row() const { return in_a_row_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where threads come from: a parallel region of OpenMP or, where the variants are in another program (the
-// library), threads of their own, which wait as Barrier does and not as OpenMP was told to.
+// library), threads of their own, which wait as Barrier does and not as OpenMP is set to.
 #pragma once
 
 #include <omp.h>

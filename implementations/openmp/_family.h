@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What openmp_best asks of a variant that it may have at work, beside the contract.
+// What openmp_best asks of a variant that it may have at work, next to the contract.
 #pragma once
 
 #include <cstdint>

@@ -265,7 +265,7 @@ class FixedPointSums {
 
   std::int64_t d_ = 0;
   std::int64_t k_ = 0;
-  const T* points_ = nullptr;              // n x d, to tell whose weight is meant
+  const T* points_ = nullptr;              // n x d, to know whose weight is meant
   const std::int64_t* weights_ = nullptr;  // n, or null
   bool spherical_ = false;
   std::int64_t stride_ = 0;  // d, padded to whole registers

@@ -47,7 +47,7 @@ class Int8Centroids {
   /// out, since it is farther than any that lies among the points; if there is none, nothing is known.
   bool usable() const { return any_near_ || included_ == k_; }
 
-  void tell(Int8Task& task) const {
+  void give_to(Int8Task& task) const {
     task.centroids = values_.data();
     task.groups = terms_.data();
     task.group_count = groups();

@@ -310,7 +310,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void consider(std::int64_t asked) {
     const std::int64_t left = to_come(asked);
     if (scouting_) {
-      if (!looks_.tells() || iterations_ < wait_until_) return;
+      if (!looks_.seen_twice() || iterations_ < wait_until_) return;
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);

@@ -150,7 +150,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     const Int8Session session(filter_, byte_centroids_.tiling());
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       Int8Task task = byte_points_.task(block);
-      byte_centroids_.tell(task);
+      byte_centroids_.give_to(task);
       Int8Survivors& survivors = worker.survivors[block % 2];
       if (block > blocks.begin) task.fetch = rows_of(block - 1, worker.survivors[(block + 1) % 2]);
       task.moved = {moves.rows(), moves.count(), 4 * problem_.shape.d};

@@ -252,7 +252,7 @@ TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
     make_anew(bytes, data, frame, threads);
     EXPECT_TRUE(bytes.usable());
     openmp::Int8Task task;
-    bytes.tell(task);
+    bytes.give_to(task);
     ASSERT_EQ(static_cast<std::size_t>(task.group_count), (expected.size() + 7) / 8);
     for (std::size_t place = 0; place < expected.size(); ++place) {
       EXPECT_EQ(task.order[place], expected[place].second) << threads << ' ' << place;

@@ -778,16 +778,16 @@ TEST(OpenmpBest, LooksTwiceInARowAndNeverForMoreThanItsShareOfTheTime) {
   EXPECT_EQ(looked_at(lent, 10, 30), (std::vector<int>{1, 2, 10, 11, 20, 21, 27, 28}));
   Looks looks(100, 0);
   EXPECT_EQ(looks.next(20), 7);  // as many iterations can be made in one call
-  EXPECT_FALSE(looks.tells());
+  EXPECT_FALSE(looks.seen_twice());
   looks.passed(7);
   EXPECT_TRUE(looks.due(10, 20));
   looks.looked(10);
-  EXPECT_FALSE(looks.tells()) << "bounds were only brought to date";
+  EXPECT_FALSE(looks.seen_twice()) << "bounds were only brought to date";
   EXPECT_EQ(looks.next(20), 1);
   looks.passed(1);
   EXPECT_TRUE(looks.due(1000, 2000)) << "the second look of a pair is not put off";
   looks.looked(1000);
-  EXPECT_TRUE(looks.tells());
+  EXPECT_TRUE(looks.seen_twice());
 }
 
 /// Random problems at the edges of groups of centroids, of registers and of tiles of points.
