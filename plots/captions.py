@@ -285,11 +285,11 @@ def early_sentences(cells: Sequence[Cell]) -> list[str]:
         f"{'; '.join(places[:3])}{f'; and {len(places) - 3} more' if len(places) > 3 else ''}."
         for label, places in stopped.items()
     ]
-    untold = {label_of(c): None for c in cells if c.ok and c.executed_iterations is None}
-    if untold:
+    unrecorded = {label_of(c): None for c in cells if c.ok and c.executed_iterations is None}
+    if unrecorded:
         sentences.append(
             "This file of an earlier version does not record how many of the T iterations "
-            f"libraries ran; their times are over all T: {listed(list(untold), limit=40)}."
+            f"libraries ran; their times are over all T: {listed(list(unrecorded), limit=40)}."
         )
     return sentences
 

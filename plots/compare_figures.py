@@ -301,15 +301,13 @@ def _handles(pairs: Sequence[Pair], along: str = "x") -> list[Line2D | Patch]:
         color, marker, filled = style.COMPARED[verdict]
         marker = {">": "^", "<": "v"}.get(marker, marker) if along == "y" else marker
         handles.append(
-            Line2D(
-                [],
-                [],
+            style.handle(
+                f"{WORDS[verdict]} ({count(number)})",
                 color=color,
                 marker=marker,
                 markersize=5,
                 markerfacecolor=color if filled else "white",
                 linewidth=1.0,
-                label=f"{WORDS[verdict]} ({count(number)})",
             )
         )
     return handles
@@ -458,7 +456,7 @@ def ceilings(
     ax.set_xlabel(f"base: {_short(comparison.base)}")
     ax.set_ylabel(f"new: {_short(comparison.new)}")
     handles = [
-        Line2D([], [], linestyle="none", label=name, **_marks(*owner))
+        style.handle(name, linestyle="none", **_marks(*owner))
         for name, owner in sorted(series.items())
     ]
     fig.legend(handles=handles, loc="outside right upper", labelspacing=0.35, handlelength=1.2)

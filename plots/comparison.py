@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plots import machines
-from plots.load import ROOT, Interval, ResultError, read_checked
+from plots.load import ROOT, Interval, ResultError, ratio_of, read_checked
 from plots.words import count, listed, many
 
 COMPARISON_VERSION = 2
@@ -156,30 +156,12 @@ class Comparison:
         return list(dict.fromkeys(pair.experiment for pair in self.pairs))
 
 
-def _ratio(cell: dict[str, Any]) -> Interval | None:
-    mid, low, high = cell["ratio"], cell["ratio_low"], cell["ratio_high"]
-    if mid is None:
-        return None
-    if low is None or high is None:
-        return Interval(mid, mid, mid, confident=False)
-    return Interval(mid, low, high, confident=True)
-
-
 def _pair(cell: dict[str, Any]) -> Pair:
-    same: tuple[str, ...] = (
-        "experiment",
-        "key",
-        "new_key",
-        "variant",
-        "backend",
-        "precision",
-        "dataset",
-    )
-    same += ("n", "d", "k", "iterations", "threads", "verdict", "why", "p_adjusted", "base", "new")
-    same += ("sees", "outcome", "outcome_why")
+    same = "experiment key new_key variant backend precision dataset n d k iterations threads "
+    same += "verdict why p_adjusted base new sees outcome outcome_why"
     return Pair(
-        **{name: cell[name] for name in same},
-        ratio=_ratio(cell),
+        **{name: cell[name] for name in same.split()},
+        ratio=ratio_of(cell, "ratio"),
         correctness=tuple(cell["correctness"]),
         regression=cell["correctness_regression"],
         still_broken=cell.get("still_broken", False),

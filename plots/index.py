@@ -200,9 +200,9 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
     groups = []
     for name in names:
         here = [next((r for r in m.runs if r.result.experiment == name), None) for m in machines]
-        told = {v.claim["id"]: v.claim for run in here if run for v in run.verdicts}
+        known = {v.claim["id"]: v.claim for run in here if run for v in run.verdicts}
         lines = []
-        for identity, claim in told.items():
+        for identity, claim in known.items():
             found = [
                 next((v for v in run.verdicts if v.claim["id"] == identity), None) if run else None
                 for run in here

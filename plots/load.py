@@ -78,6 +78,16 @@ def exactly(value: float) -> Interval:
     return Interval(value, value, value, False)
 
 
+def ratio_of(entry: dict[str, Any], name: str) -> Interval | None:
+    """Of a comparison. Without an interval it is not `confident`: then low and high are mid."""
+    mid, low, high = (entry[key] for key in (name, f"{name}_low", f"{name}_high"))
+    if mid is None:
+        return None
+    if low is None or high is None:
+        return Interval(mid, mid, mid, confident=False)
+    return Interval(mid, low, high, confident=True)
+
+
 def median_interval(samples: Sequence[float]) -> Interval:
     """Median with its 95 % interval from order statistics, by the program's ranks; below six
     samples the smallest and the largest."""
@@ -158,8 +168,8 @@ class Cell:
     @property
     def may_stop(self) -> bool:
         """Could it have ended before T? Of a library also where the file does not say."""
-        told = "executed_iterations" in self.data
-        return self.data["executed_iterations"] is not None if told else self.backend == "python"
+        known = "executed_iterations" in self.data
+        return self.data["executed_iterations"] is not None if known else self.backend == "python"
 
     @property
     def ranks(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plots.load import ROOT, Interval, read_checked
+from plots.load import ROOT, Interval, ratio_of, read_checked
 
 MACHINES_VERSION = 1
 PAGE = "machines.html"
@@ -129,31 +129,14 @@ class Machines:
         return all(pair.answers["agree"] for pair in self.pairs)
 
 
-def _speedup(entry: dict[str, Any]) -> Interval:
-    mid, low, high = (entry[name] for name in ("speedup", "speedup_low", "speedup_high"))
-    if low is None or high is None:
-        return Interval(mid, mid, mid, confident=False)
-    return Interval(mid, low, high, confident=True)
-
-
 def _cell(entry: dict[str, Any]) -> Shared:
-    same: tuple[str, ...] = (
-        "experiment",
-        "key",
-        "variant",
-        "precision",
-        "dataset",
-        "n",
-        "d",
-        "k",
-        "iterations",
-    )
-    same += ("gpus", "exact", "unsteady", "fastest", "kind", "verdict", "confidence")
+    same = "experiment key variant precision dataset n d k iterations gpus exact unsteady fastest "
+    same += "kind verdict confidence"
     pairs = ("threads", "seconds", "processes", "limits")
     return Shared(
-        **{name: entry[name] for name in same},
+        **{name: entry[name] for name in same.split()},
         **{name: tuple(entry[name]) for name in pairs},  # type: ignore[arg-type]
-        speedup=_speedup(entry),
+        speedup=ratio_of(entry, "speedup"),  # type: ignore[arg-type]
         changed=entry.get("changed", False),
     )
 
@@ -162,7 +145,7 @@ def _group(entry: dict[str, Any]) -> Group:
     same = ("kind", "shapes", "faster", "slower", "equal", "smallest", "largest", "verdict")
     return Group(
         on_gpu=entry["gpu"],
-        speedup=_speedup(entry),
+        speedup=ratio_of(entry, "speedup"),  # type: ignore[arg-type]
         **{name: entry[name] for name in same},
     )
 

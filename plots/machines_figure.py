@@ -141,27 +141,23 @@ def _handles(cells: Sequence[Shared], effect: float) -> list[Line2D | Patch]:
         number = sum(cell.verdict == verdict for cell in cells)
         if number:
             handles.append(
-                Line2D(
-                    [],
-                    [],
+                style.handle(
+                    f"{verdict} ({number})",
                     color=color,
                     marker=marker,
                     markersize=4.2,
                     markerfacecolor=color if filled else "white",
                     linewidth=1.1,
-                    label=f"{verdict} ({number})",
                 )
             )
     if any(cell.possible for cell in cells):
         handles.append(
-            Line2D(
-                [],
-                [],
+            style.handle(
+                "what the limits of the two would give",
                 color=style.BLACK,
                 marker="|",
                 linestyle="none",
                 markersize=6.5,
-                label="what the limits of the two would give",
             )
         )
     handles.append(Patch(color=_BAND, label=f"within {percent(effect)}"))

@@ -50,7 +50,7 @@ class Line:
         return all(kind not in (None, *_OPEN) for kind in self.kinds)
 
     @property
-    def told(self) -> bool:
+    def tested(self) -> bool:
         """Was it tested on one machine at least?"""
         return any(kind not in (None, claims.UNTESTED) for kind in self.kinds)
 
@@ -64,13 +64,13 @@ class Source:
     lines: list[Line]
 
     @property
-    def told(self) -> list[Line]:
+    def tested(self) -> list[Line]:
         """What moves comes first."""
-        return sorted((line for line in self.lines if line.told), key=lambda line: not line.moves)
+        return sorted((line for line in self.lines if line.tested), key=lambda line: not line.moves)
 
     @property
-    def untold(self) -> int:
-        return sum(not line.told for line in self.lines)
+    def untested(self) -> int:
+        return sum(not line.tested for line in self.lines)
 
 
 def _verdicts(results: Sequence[Result]) -> dict[str, dict[str, Verdict]]:

@@ -165,10 +165,7 @@ def draw_ceilings(ax: Axes, ceilings: Sequence[Ceiling]) -> None:
 
 
 def ceiling_handles(ceilings: Sequence[Ceiling], unit: str) -> list[Line2D]:
-    return [
-        Line2D([], [], label=f"{one.name}: {digits(one.rate)} {unit}", **one.look)
-        for one in ceilings
-    ]
+    return [style.handle(f"{one.name}: {digits(one.rate)} {unit}", **one.look) for one in ceilings]
 
 
 def draw_references(ax: Axes, references: Sequence[Reference]) -> None:
@@ -182,7 +179,7 @@ def draw_references(ax: Axes, references: Sequence[Reference]) -> None:
 
 def reference_handles(references: Sequence[Reference]) -> list[Line2D]:
     look = {"color": style.PUBLISHED, "linewidth": 1.0, "linestyle": style.REFERENCE}
-    return [Line2D([], [], label=one.name, **look) for one in references]
+    return [style.handle(one.name, **look) for one in references]
 
 
 def series_handles(
@@ -203,15 +200,8 @@ def series_handles(
 
 
 def gap_handle() -> Line2D:
-    return Line2D(
-        [],
-        [],
-        color=style.GREY,
-        marker="x",
-        linestyle="none",
-        markeredgewidth=1.4,
-        label="no time (see the notes)",
-    )
+    look = {"color": style.GREY, "marker": "x", "linestyle": "none", "markeredgewidth": 1.4}
+    return style.handle("no time (see the notes)", **look)
 
 
 def label_ends(

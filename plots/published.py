@@ -33,7 +33,7 @@ from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 PER_ITERATION = ("inertia", "loss")
 EXPERIMENTS = ROOT / "experiments"
 NOT_RUN = "not part of this run"
-UNTOLD = "how many iterations the library ran is not in this file"
+UNRECORDED = "how many iterations the library ran is not in this file"
 _IN_SECONDS = ("total_seconds", "seconds_per_iteration")
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -139,7 +139,7 @@ def _values_text(values: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Headings:
-    """What a table calls the numbers that ours stand beside."""
+    """What a table calls the numbers that ours stand next to."""
 
     title: str
     label: str
@@ -186,8 +186,8 @@ def about(rows: Iterable[Comparison]) -> list[str]:
 
 def label_text(row: Comparison, rows: Iterable[Comparison]) -> str:
     """The entry's label; a prior measurement among published numbers says what it is."""
-    told = row.prior and headings(rows) is _BOTH
-    return row.entry["label"] + (" (prior measurement)" if told else "")
+    marked = row.prior and headings(rows) is _BOTH
+    return row.entry["label"] + (" (prior measurement)" if marked else "")
 
 
 def comparisons(result: Result) -> list[Comparison]:
@@ -292,7 +292,7 @@ def _compare_iterated(result: Result, entry: dict[str, Any], cells: list[Cell]) 
     if len(exact) > 1:
         return Comparison(entry, None, f"any of {len(exact)} cells of this run could be meant")
     if not runs and timed[0].executed_iterations is None:
-        return Comparison(entry, None, UNTOLD)
+        return Comparison(entry, None, UNRECORDED)
     if runs:
         text = _what_the_trace_ran(runs[0], wanted, entry)
     else:
@@ -394,7 +394,7 @@ def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparis
         return Comparison(entry, None, remark)
     once = any(c.sample_count < FEWEST_SAMPLES for c in cells)
     if any(c.executed_iterations is None for c in cells):
-        remark += f"; {UNTOLD}"
+        remark += f"; {UNRECORDED}"
     return Comparison(
         entry, found.mid, remark, found, once=once, price=_price_of(result, entry, cell)
     )
@@ -402,9 +402,9 @@ def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparis
 
 def _price_of(result: Result, entry: dict[str, Any], cell: Cell) -> str:
     """Of a time that stands next to times of exact variants at the same shape."""
-    beside = [c for c in result.cells if c.shape == cell.shape]
+    at_shape = [c for c in result.cells if c.shape == cell.shape]
     timed = entry["quantity"] in _IN_SECONDS
-    return exactness.wrong_text(cell) if timed and exactness.is_mixed(beside) else ""
+    return exactness.wrong_text(cell) if timed and exactness.is_mixed(at_shape) else ""
 
 
 def _measure(

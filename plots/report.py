@@ -340,7 +340,7 @@ def _not_run(result: Result) -> list[str]:
 
 def _grave_notices(results: Sequence[Result]) -> list[str]:
     """What forbids to use the numbers, or to take them for all."""
-    return _told(
+    return _once_each(
         results,
         lambda r: [text] if (text := build_warning(r)) else [],
         lambda r: [text] if (text := partial_sentence(r)) else [],
@@ -349,7 +349,7 @@ def _grave_notices(results: Sequence[Result]) -> list[str]:
 
 def _notices(results: Sequence[Result]) -> list[str]:
     """Further warnings about the runs of the page, the gravest first."""
-    return _told(
+    return _once_each(
         results,
         lambda r: [text] if (text := parts_sentence(r)) else [],
         _not_run,
@@ -358,14 +358,14 @@ def _notices(results: Sequence[Result]) -> list[str]:
     )
 
 
-def _told(results: Sequence[Result], *by_kind: Callable[[Result], Sequence[str]]) -> list[str]:
+def _once_each(results: Sequence[Result], *by_kind: Callable[[Result], Sequence[str]]) -> list[str]:
     """Each once and with the experiments that it is about."""
-    told: dict[str, list[Result]] = {}
+    texts: dict[str, list[Result]] = {}
     for find in by_kind:
         for result in results:
             for text in find(result):
-                told.setdefault(text, []).append(result)
-    return [text + _where(results, own) for text, own in told.items()]
+                texts.setdefault(text, []).append(result)
+    return [text + _where(results, own) for text, own in texts.items()]
 
 
 def _disturbances(result: Result) -> list[str]:
@@ -586,9 +586,9 @@ def _idle(result: Result) -> str | None:
 def _idle_text(sections: Sequence[dict[str, Any]]) -> str:
     """'8 of 20 experiments could not run here: no NVIDIA driver is installed here'."""
     reasons = Counter(section["idle"] for section in sections if section["idle"])
-    told = "; ".join(reason for reason, _ in reasons.most_common())
+    reasons_text = "; ".join(reason for reason, _ in reasons.most_common())
     count = f"{sum(reasons.values())} of {words.many(len(sections), 'experiment')}"
-    return f"{count} could not run here: {told}"
+    return f"{count} could not run here: {reasons_text}"
 
 
 def _folded(result: Result, tally: str, claims_tally: str) -> str | None:

@@ -116,11 +116,11 @@ def untested_text(verdicts: Sequence[Verdict]) -> str | None:
     if not untested:
         return None
     reasons = Counter(map(reason_of, untested)).most_common()
-    told = [f"{reason} ({count})" for reason, count in reasons[:_REASONS]]
+    parts = [f"{reason} ({count})" for reason, count in reasons[:_REASONS]]
     others = sum(count for _, count in reasons[_REASONS:])
-    told += [f"other reasons ({others})"] if others else []
+    parts += [f"other reasons ({others})"] if others else []
     noun = "claim" if len(verdicts) == 1 else "claims"
-    return f"{len(untested)} of {len(verdicts)} {noun} cannot be tested here: {'; '.join(told)}"
+    return f"{len(untested)} of {len(verdicts)} {noun} cannot be tested here: {'; '.join(parts)}"
 
 
 @dataclass(frozen=True)

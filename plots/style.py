@@ -16,6 +16,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 
 from plots.load import ON_GPU, Cell, Result, read_json
 
@@ -149,6 +150,11 @@ class Look:
             "markerfacecoloralt": "white",
             "markeredgecolor": self.color,
         }
+
+
+def handle(label: str, **look: Any) -> Line2D:
+    """Of a legend: what looks so is that."""
+    return Line2D([], [], label=label, **look)
 
 
 def apply() -> None:

@@ -20,7 +20,7 @@ from plots.claims.wording import (
 )
 from plots.load import Cell, Interval, Result, exactly
 from plots.metrics import FEWEST_SAMPLES
-from plots.published import UNTOLD
+from plots.published import UNRECORDED
 from plots.select import UNSTEADY, label_of, name_text
 from plots.words import count, listed, many
 
@@ -152,7 +152,7 @@ def _of_cells(result: Result, test: dict[str, Any]) -> Sample:
             sample.missing.append(_why(cell))
             continue
         if cell.executed_iterations is None:
-            sample.missing.append(f"{own_name}: {UNTOLD}")
+            sample.missing.append(f"{own_name}: {UNRECORDED}")
             continue
         few = _few(cell, test)
         if test["quantity"] in _OF_CELL:
@@ -165,7 +165,7 @@ def _of_cells(result: Result, test: dict[str, Any]) -> Sample:
                 sample.missing.append(_why(base) if base else absent)
                 continue
             if base.executed_iterations is None:
-                sample.missing.append(f"{name_text(test['baseline'])}: {UNTOLD}")
+                sample.missing.append(f"{name_text(test['baseline'])}: {UNRECORDED}")
                 continue
             few += _few(base, test)
             found = _OF_PAIR[test["quantity"]](base, cell, test)

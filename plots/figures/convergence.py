@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from plots import captions, panels, style
@@ -136,13 +135,11 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     for ax in axes[len(parts) :]:
         ax.set_visible(False)
     handles = [
-        Line2D(
-            [], [], label=f"{t['name']}: {t['variant']} {t['precision']}", **_look(i, len(traces))
-        )
+        style.handle(f"{t['name']}: {t['variant']} {t['precision']}", **_look(i, len(traces)))
         for i, t in enumerate(traces)
     ]
     handles += [
-        Line2D([], [], label=f"printed: {label}", **_printed_look(marker))
+        style.handle(f"printed: {label}", **_printed_look(marker))
         for label, marker in markers.items()
     ]
     panels.side_legend(fig, handles)

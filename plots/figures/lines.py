@@ -11,7 +11,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from plots import panels, style
@@ -109,7 +108,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     handles = []
     if len(names) > 1:
         handles = [
-            Line2D([], [], label=label, **look)
+            style.handle(label, **look)
             for label, look in ((_label(rows, series, n), look) for n, look in names.items())
         ]
     if missing:

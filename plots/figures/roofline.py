@@ -12,7 +12,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from plots import captions, panels, style
@@ -111,7 +110,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         ax.set_ylabel("GFLOP/s of the operation model")
     axes[-1].set_xlabel("operations of the model per byte of compulsory traffic")
     handles = [
-        Line2D([], [], label=s.label, **(style.look_of(result, s.first).marks | {"linestyle": ""}))
+        style.handle(s.label, **style.look_of(result, s.first).marks | {"linestyle": ""})
         for s in series
     ]
     fig.legend(handles=handles, loc="outside lower left", ncols=columns, columnspacing=1.2)

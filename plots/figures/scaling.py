@@ -10,7 +10,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from plots import captions, panels, scaling_model, style
@@ -181,9 +180,9 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         result, panels.ordered_series(drawn, ends, x), panels.joined(drawn, x)
     )
     if not shares:
-        handles.append(Line2D([], [], color=style.BASELINE, linewidth=1.2, label=_IDEAL))
+        handles.append(style.handle(_IDEAL, color=style.BASELINE, linewidth=1.2))
     if _modelled(figure, x):
-        handles.append(Line2D([], [], label=_MODEL, **_model_look()))
+        handles.append(style.handle(_MODEL, **_model_look()))
     panels.side_legend(fig, handles + [panels.gap_handle()] * gaps)
     return fig
 

@@ -91,14 +91,12 @@ def _draw_points(ax: Axes, trace: Trace, handles: dict[str, Line2D]) -> None:
         if len(handles) < _MOST_NAMED:
             handles.setdefault(
                 f"cluster {j}",
-                Line2D(
-                    [],
-                    [],
+                style.handle(
+                    f"cluster {j}",
                     linestyle="none",
                     marker=style.category_marker(j),
                     markersize=5,
                     color=style.category(j),
-                    label=f"cluster {j}",
                 ),
             )
     if centroids is not None:
@@ -115,15 +113,13 @@ def _draw_points(ax: Axes, trace: Trace, handles: dict[str, Line2D]) -> None:
         )
         handles.setdefault(
             "centroid",
-            Line2D(
-                [],
-                [],
+            style.handle(
+                "centroid",
                 linestyle="none",
                 marker="X",
                 markersize=9,
                 color=style.BLACK,
                 markeredgecolor="white",
-                label="centroid",
             ),
         )
     ax.set_xlabel("first coordinate" if d > 1 else "coordinate")

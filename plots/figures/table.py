@@ -15,7 +15,7 @@ from plots.load import Result
 from plots.published import (
     NOT_RUN,
     PER_ITERATION,
-    UNTOLD,
+    UNRECORDED,
     Comparison,
     about,
     comparisons,
@@ -97,8 +97,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     ]
     if any(row.price for row in rows):
         sentences.append(exactness.PRICE)
-    if any(UNTOLD in row.remark for row in rows if row.measured is not None):
-        sentences.append(f"Times of libraries are over all T iterations: {UNTOLD}.")
+    if any(UNRECORDED in row.remark for row in rows if row.measured is not None):
+        sentences.append(f"Times of libraries are over all T iterations: {UNRECORDED}.")
     absent = [row for row in rows if row.measured is None and row.text is None]
     sentences += [f"{row.entry['label']}: {row.remark.rstrip('.')}." for row in absent[:_FEW]]
     if len(absent) > _FEW:

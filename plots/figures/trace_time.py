@@ -9,7 +9,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from plots import captions, panels, style
 from plots.load import Interval, Result
@@ -117,13 +116,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     for ax in axes.flat[len(facets) :]:
         ax.set_visible(False)
     handles = [
-        Line2D(
-            [],
-            [],
-            label=f"{v} {p}",
-            linestyle=_look(result, v, p).line,
-            **_look(result, v, p).marks,
-        )
+        style.handle(f"{v} {p}", linestyle=_look(result, v, p).line, **_look(result, v, p).marks)
         for v, p in series
     ]
     if any_gap:

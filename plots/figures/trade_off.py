@@ -10,7 +10,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from plots import panels, style
@@ -59,7 +58,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     for ax in axes.flat[len(plan) :]:
         ax.set_visible(False)
     handles = [
-        Line2D([], [], label=_label(name, rows, figure, series), linestyle="none", **look)
+        style.handle(_label(name, rows, figure, series), linestyle="none", **look)
         for name, look in looks.items()
     ]
     if missing:
