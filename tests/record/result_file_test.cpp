@@ -3,13 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "harness/support/errors.h"
 #include "tests/support/message_of.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -338,20 +338,14 @@ TEST(ResultFileReader, RefusesEveryValueOfAnotherTypeWithoutAnyOtherError) {
 
 class ResultFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("result-folder-" + std::to_string(static_cast<long>(::getpid())) + "-" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   void write(const std::string& name, const json& value) const {
     std::ofstream(folder_ / name) << value.dump();
   }
   [[nodiscard]] std::string complaint() const {
     return test::message_of([&] { load_results(folder_); });
   }
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(ResultFolder, ReadsItsResultFilesByNameAndPassesOverOthers) {

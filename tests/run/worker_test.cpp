@@ -3,7 +3,6 @@
 // The worker's path from a job to samples, in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -234,14 +233,6 @@ const std::vector<float> kLine{0, 1, 2, 10, 11, 12};
 
 class WorkerTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("kmeans-worker-test-" + std::to_string(getpid()) + "-" +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Job job(const std::string& variant, const std::vector<float>& points, std::int64_t d,
           const std::vector<float>& centroids) {
     const auto n = static_cast<std::int64_t>(points.size()) / d;
@@ -264,7 +255,8 @@ class WorkerTest : public testing::Test {
     return trace;
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(WorkerTest, TimesAndCertifiesTheReference) {
