@@ -16,6 +16,7 @@
 #include "datasets/readers.h"
 #include "datasets/ward.h"
 #include "harness/support/errors.h"
+#include "harness/support/gpu_seeding.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
 #include "harness/support/text.h"
@@ -122,6 +123,17 @@ std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k,
 }
 
 template <class T>
+T largest_of(const Points& points, bool gpu, int threads) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (gpu && gpu_rows() != nullptr) {
+      const auto largest = gpu_rows()->largest_abs(points.data<T>(), points.n(), points.d());
+      if (largest) return *largest;
+    }
+  }
+  return largest_abs(points.data<T>(), points.n() * points.d(), threads);
+}
+
+template <class T>
 SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weights, bool gpu) {
   const int threads = usable_processors();
   const T* x = points.data<T>();
@@ -129,7 +141,7 @@ SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weig
           .n = points.n(),
           .d = points.d(),
           .weights = weights,
-          .max_abs = largest_abs(x, points.n() * points.d(), threads),
+          .max_abs = largest_of<T>(points, gpu, threads),
           .threads = threads,
           .gpu = gpu};
 }

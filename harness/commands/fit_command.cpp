@@ -27,6 +27,7 @@
 #include "harness/run/out_folder.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
+#include "harness/support/gpu_seeding.h"
 #include "harness/support/granted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/mean_variance.h"
@@ -504,10 +505,16 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
+  // A start that a GPU chooses and the variant share one upload.
+  std::optional<KeptGpuRows> kept;
+  if constexpr (std::is_same_v<T, float>) {
+    if (registered.traits.gpu) kept.emplace(problem.points, problem.shape.n, problem.shape.d);
+  }
   Points initial = first_centroids(options, registered, problem, points, init);
   if (problem.spherical) initial = unit_rows(initial);
   try {
     Session<T> session(registered, problem, initial.data<T>());
+    kept.reset();  // by now the variant has what it needs
     return fit_session(options, session);
   } catch (const UserError&) {
     throw;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the CUDA backend lends a GPU to the choice of seeds (docs/seeding.md): the same bits as on the CPU.
+// How the CUDA backend lends GPUs to the choice of seeds (docs/seeding.md), with the same bits as on the CPU, and sends
+// the points once for seeds and iterations.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/support/seed_distances.h"
@@ -21,5 +23,43 @@ inline GpuBoardFactory& gpu_board_factory() {
   static GpuBoardFactory factory = nullptr;
   return factory;
 }
+
+/// What a backend does with an array of points that is to stay on the GPUs in use: KeptGpuRows.
+struct GpuRows {
+  void (*keep)(const float* points, std::int64_t count);
+  void (*give_up)(const float* points);
+  /// Sends them; nothing where there is no room, or nobody keeps them.
+  std::optional<float> (*largest_abs)(const float* points, std::int64_t n, std::int64_t d);
+};
+
+/// Set as gpu_board_factory().
+inline const GpuRows*& gpu_rows() {
+  static const GpuRows* rows = nullptr;
+  return rows;
+}
+
+/// While it lives, what boards and variants send of these n x d points to GPUs is sent once, where there is room.
+/// The points must stay as they are.
+class KeptGpuRows {
+ public:
+  KeptGpuRows(const float* points, std::int64_t n, std::int64_t d) : points_(points), n_(n), d_(d) {
+    if (gpu_rows() != nullptr) gpu_rows()->keep(points, n * d);
+  }
+  ~KeptGpuRows() {
+    if (gpu_rows() != nullptr) gpu_rows()->give_up(points_);
+  }
+  KeptGpuRows(const KeptGpuRows&) = delete;
+  KeptGpuRows& operator=(const KeptGpuRows&) = delete;
+
+  /// As largest_abs() of the host; nothing where no GPU does it.
+  [[nodiscard]] std::optional<float> largest_abs() const {
+    return gpu_rows() != nullptr ? gpu_rows()->largest_abs(points_, n_, d_) : std::nullopt;
+  }
+
+ private:
+  const float* points_;
+  std::int64_t n_;
+  std::int64_t d_;
+};
 
 }  // namespace kmeans

@@ -466,4 +466,22 @@ static __global__ void __launch_bounds__(kPairThreads)
   }
 }
 
+/// Of what parts have found, listed one by listed one: the nearest of all.
+static __global__ void join_merges_kernel(const NearestMerges* __restrict__ dev_found,
+                                          std::int64_t parts, std::int64_t listed,
+                                          NearestMerges* __restrict__ dev_nearest) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (row >= listed) return;
+  NearestMerges nearest;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const NearestMerges its = dev_found[part * listed + row];
+#pragma unroll
+    for (int one = 0; one < kNearestMerges; ++one) {
+      if (its.clusters[one] >= 0) nearest.offer(its.costs[one], its.clusters[one]);
+    }
+    nearest.beyond = its.beyond < nearest.beyond ? its.beyond : nearest.beyond;
+  }
+  dev_nearest[row] = nearest;
+}
+
 }  // namespace kmeans::cuda

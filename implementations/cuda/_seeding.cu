@@ -8,18 +8,22 @@
 // begins, so some are thrown at a time: which of them would take whose place is found for all pairs at once, and the
 // host, one dart after the other, looks up what that means.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/communicator.h"
 #include "harness/exact_step.h"
 #include "harness/machine/gpu.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/parallel.h"
 #include "harness/support/ward_costs.h"
 #include "implementations/cuda/_nearest_seeds.h"
+#include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_seed_kernels.cuh"
 #include "implementations/cuda/_upload.cuh"
 
@@ -45,6 +49,7 @@ class GpuMergeCosts final : public kmeans::MergeCosts {
         dev_weights_(count_),
         dev_means_(count_ * d_),
         dev_listed_(count_),
+        dev_nearest_(count_),
         dev_changed_(count_),
         dev_changed_means_(count_ * d_) {
     dev_means_.upload(means_.data());
@@ -77,31 +82,23 @@ class GpuMergeCosts final : public kmeans::MergeCosts {
                          kPairThreads>>>(dev_means_.data(), dev_weights_.data(), count_, d_,
                                          dev_listed_.data(), listed, dev_found_.data());
     KMEANS_CUDA_LAUNCHED(merge_costs_kernel);
-    std::vector<NearestMerges> found(found_count);
-    KMEANS_CUDA(cudaMemcpy(found.data(), dev_found_.data(), found.size() * sizeof(NearestMerges),
+    join_merges_kernel<<<blocks_for(listed, kPairThreads), kPairThreads>>>(
+        dev_found_.data(), parts, listed, dev_nearest_.data());
+    KMEANS_CUDA_LAUNCHED(join_merges_kernel);
+    std::vector<NearestMerges> found(clusters.size());
+    KMEANS_CUDA(cudaMemcpy(found.data(), dev_nearest_.data(), found.size() * sizeof(NearestMerges),
                            cudaMemcpyDeviceToHost));
     std::vector<Near> all(clusters.size());
-    for (std::int64_t c = 0; c < listed; ++c) join(found.data() + c, parts, listed, all[c]);
+    for (std::int64_t c = 0; c < listed; ++c) {
+      // The nearest one alone: to look at all once more costs a GPU less than others' costs cost the host.
+      all[c].some.push_back({found[c].clusters[0], found[c].costs[0]});
+      all[c].beyond = std::min(found[c].beyond, found[c].costs[1]);
+    }
     return all;
   }
 
  private:
   static constexpr std::int64_t kBlocks = 528;  // four a multiprocessor
-
-  /// The nearest one alone: to look at all once more costs a GPU less than others' costs cost the host.
-  static void join(const NearestMerges* found, std::int64_t parts, std::int64_t stride,
-                   Near& near) {
-    NearestMerges nearest;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const NearestMerges& its = found[part * stride];
-      for (int one = 0; one < kNearestMerges; ++one) {
-        if (its.clusters[one] >= 0) nearest.offer(its.costs[one], its.clusters[one]);
-      }
-      nearest.beyond = std::min(nearest.beyond, its.beyond);
-    }
-    near.some.push_back({nearest.clusters[0], nearest.costs[0]});
-    near.beyond = std::min(nearest.beyond, nearest.costs[1]);
-  }
 
   template <class T>
   static void copy_to(const DeviceBuffer<T>& dev_values, const std::vector<T>& values) {
@@ -138,6 +135,7 @@ class GpuMergeCosts final : public kmeans::MergeCosts {
   DeviceBuffer<double> dev_weights_;
   DeviceBuffer<double> dev_means_;
   DeviceBuffer<std::int64_t> dev_listed_;
+  mutable DeviceBuffer<NearestMerges> dev_nearest_;
   DeviceBuffer<std::int64_t> dev_changed_;
   DeviceBuffer<double> dev_changed_means_;
   mutable DeviceBuffer<NearestMerges> dev_found_;
@@ -368,6 +366,16 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::unique_ptr<NearestSeeds> matrix_units_;
 };
 
+/// work(gpu) on a thread for each of so many GPUs, whose own that GPU is.
+template <class Work>
+void on_gpus(int gpus, const Work& work) {
+  kmeans::for_each_part(gpus, gpus, [&](std::int64_t gpu) {
+    if (gpus > 1) KMEANS_CUDA(cudaSetDevice(static_cast<int>(gpu)));
+    work(gpu);
+  });
+  kmeans::bind_gpu();  // this thread's own again
+}
+
 /// The points of several GPUs, each its own rows; the seeds are on all of them.
 class SharedBoard final : public kmeans::SeedingBoard<float> {
  public:
@@ -375,8 +383,8 @@ class SharedBoard final : public kmeans::SeedingBoard<float> {
       : boards_(gpus), firsts_(gpus), ends_(gpus) {
     on_each([&](std::int64_t gpu) {
       SeedingProblem<float> own = problem;
-      firsts_[gpu] = problem.n / gpus * gpu + std::min<std::int64_t>(problem.n % gpus, gpu);
-      own.n = problem.n / gpus + (gpu < problem.n % gpus ? 1 : 0);
+      firsts_[gpu] = kmeans::first_row(problem.n, static_cast<int>(gpu), gpus);
+      own.n = kmeans::first_row(problem.n, static_cast<int>(gpu) + 1, gpus) - firsts_[gpu];
       own.points += firsts_[gpu] * problem.d;
       if (own.weights != nullptr) own.weights += firsts_[gpu];
       boards_[gpu] = std::make_unique<GpuBoard>(own, most);
@@ -443,12 +451,7 @@ class SharedBoard final : public kmeans::SeedingBoard<float> {
  private:
   template <class Work>
   void on_each(const Work& work) const {
-    const auto gpus = static_cast<std::int64_t>(boards_.size());
-    kmeans::for_each_part(gpus, static_cast<int>(gpus), [&](std::int64_t gpu) {
-      KMEANS_CUDA(cudaSetDevice(static_cast<int>(gpu)));
-      work(gpu);
-    });
-    kmeans::bind_gpu();  // this thread's own again
+    on_gpus(static_cast<int>(boards_.size()), work);
   }
 
   std::vector<std::unique_ptr<GpuBoard>> boards_;
@@ -488,8 +491,32 @@ std::unique_ptr<kmeans::SeedingBoard<float>> make(const SeedingProblem<float>& p
   return std::make_unique<GpuBoard>(problem, most);
 }
 
+/// The GPUs in use send rows that are kept, and look through them.
+std::optional<float> largest_of_kept(const float* points, std::int64_t n, std::int64_t d) {
+  if (kmeans::current_gpu() == nullptr || !SharedRows::keeps(points, n * d)) return std::nullopt;
+  kmeans::bind_gpu();
+  const int gpus = static_cast<int>(std::min<std::int64_t>(kmeans::gpus_in_use(), n));
+  std::vector<std::optional<float>> largest(gpus);
+  on_gpus(gpus, [&](std::int64_t gpu) {
+    const std::int64_t first = kmeans::first_row(n, static_cast<int>(gpu), gpus);
+    const std::int64_t count = (kmeans::first_row(n, static_cast<int>(gpu) + 1, gpus) - first) * d;
+    const auto rows = SharedRows::sent_and_kept(points + first * d, count);
+    if (rows != nullptr) largest[gpu] = largest_abs_on_gpu(rows->data(), count);
+  });
+  float all = 0;
+  for (const auto& own : largest) {
+    if (!own) return std::nullopt;
+    all = std::isnan(*own) ? *own : std::max(all, *own);  // NaN and infinity stay
+  }
+  return all;
+}
+
+constexpr kmeans::GpuRows kRows{
+    .keep = SharedRows::keep, .give_up = SharedRows::give_up, .largest_abs = largest_of_kept};
+
 [[maybe_unused]] const bool said = [] {
   kmeans::gpu_board_factory() = make;
+  kmeans::gpu_rows() = &kRows;
   return true;
 }();
 

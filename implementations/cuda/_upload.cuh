@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -123,6 +124,7 @@ struct KnownRows {
   const float* host;
   int device;
   std::shared_ptr<DeviceBuffer<float>> rows;
+  bool kept = false;  // until their array is given up
 };
 
 /// Rows that are on the GPU already: while a scope lives, who sets up the same points on that GPU does not send them.
@@ -133,7 +135,44 @@ class SharedRows {
   static Rows send(const float* host, std::int64_t count) {
     auto rows = std::make_shared<DeviceBuffer<float>>(count);
     upload_bytes(host, rows->data(), static_cast<std::int64_t>(rows->bytes()));
+    if (keeps(host, count) && there_is_room(2 * rows->bytes())) {
+      const std::lock_guard lock(mutex());
+      all().push_back({host, current_device(), rows, true});
+    }
     return rows;
+  }
+
+  /// Null where there is no room to keep them, or nobody wants it.
+  static Rows sent_and_kept(const float* host, std::int64_t count) {
+    if (const Rows known = of(host, count)) return known;
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    if (!keeps(host, count) || !there_is_room(3 * bytes)) return nullptr;
+    return send(host, count);
+  }
+
+  /// What is sent of this array stays on the GPU until it is given up; until then the array stays as it is.
+  static void keep(const float* host, std::int64_t count) {
+    const std::lock_guard lock(mutex());
+    arrays().emplace_back(host, count);
+  }
+  static void give_up(const float* host) {
+    const std::lock_guard lock(mutex());
+    const auto array = std::find_if(arrays().begin(), arrays().end(),
+                                    [&](const auto& one) { return one.first == host; });
+    if (array == arrays().end()) return;
+    const auto [first, count] = *array;
+    arrays().erase(array);
+    std::erase_if(all(), [&](const KnownRows& known) {
+      return known.kept && !std::less<>()(known.host, first) &&
+             std::less<>()(known.host, first + count);
+    });
+  }
+  static bool keeps(const float* host, std::int64_t count) {
+    const std::lock_guard lock(mutex());
+    return std::any_of(arrays().begin(), arrays().end(), [&](const auto& one) {
+      return !std::less<>()(host, one.first) &&
+             !std::less<>()(one.first + one.second, host + count);
+    });
   }
 
   /// Null: they have to be sent.
@@ -151,7 +190,7 @@ class SharedRows {
    public:
     Scope(const float* host, Rows rows) {
       const std::lock_guard lock(mutex());
-      own_ = all().insert(all().end(), {host, current_device(), std::move(rows)});
+      own_ = all().insert(all().end(), {host, current_device(), std::move(rows), false});
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -166,6 +205,16 @@ class SharedRows {
 
  private:
   friend class Scope;
+  static bool there_is_room(std::size_t bytes) {
+    std::size_t unused = 0;
+    std::size_t total = 0;
+    KMEANS_CUDA(cudaMemGetInfo(&unused, &total));
+    return unused > bytes;
+  }
+  static std::vector<std::pair<const float*, std::int64_t>>& arrays() {
+    static std::vector<std::pair<const float*, std::int64_t>> kept;
+    return kept;
+  }
   static int current_device() {
     int device = 0;
     KMEANS_CUDA(cudaGetDevice(&device));

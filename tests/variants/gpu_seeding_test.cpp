@@ -3,7 +3,9 @@
 // Seeds and merged centroids by a GPU are those by plain passes, bit for bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,10 @@
 #include "datasets/ward.h"
 #include "harness/machine/gpu.h"
 #include "harness/support/gpu_seeding.h"
+#include "harness/support/largest_abs.h"
+#include "harness/variants/registry.h"
 #include "harness/verify/ranked_seeding.h"
+#include "harness/verify/session.h"
 #include "tests/variants/random_seeding.h"
 #include "tests/variants/thread_ranks.h"
 
@@ -111,6 +116,33 @@ TEST_P(GpuSharingSeeds, AreThoseOfACpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpus, GpuSharingSeeds, ::testing::Values(2, 3, 4));
+
+TEST_F(GpuSeeding, RowsThatAreKeptAreSentOnce) {
+  constexpr std::int64_t n = 30001;
+  constexpr std::int64_t d = 16;
+  constexpr std::int64_t k = 20;
+  std::vector<float> points = many_points(n, d, false);
+  const std::vector<float> before = points;
+  const std::vector<float> start(before.begin(), before.begin() + k * d);
+  const auto labels_of = [&](const std::vector<float>& rows) {
+    Problem<float> problem;
+    problem.shape = {n, d, k};
+    problem.points = rows.data();
+    problem.max_abs = largest_abs(rows.data(), n * d, 1);
+    Session<float> session(require_variant("cuda_exact"), problem, start.data());
+    session.reset();
+    session.step(1);
+    return session.fetch().labels;
+  };
+  const auto right = labels_of(before);
+  {
+    const KeptGpuRows kept(points.data(), n, d);
+    EXPECT_EQ(kept.largest_abs(), largest_abs(before.data(), n * d, 1));
+    std::reverse(points.begin(), points.end());  // who reads them now has other points
+    EXPECT_EQ(labels_of(points), right);
+  }
+  EXPECT_NE(labels_of(points), right);
+}
 
 TEST_F(GpuSeeding, RanksThatShareAGpuChooseTheSame) {
   for (const std::uint64_t number : {10, 20, 30, 31, 44}) {
