@@ -367,7 +367,6 @@ struct Points::Impl {
         whole.scale_n == n && std::all_of(whole.of_points.begin(), whole.of_points.end(),
                                           [](std::int64_t one) { return one == 1; });
     if (none) return weigh(nullptr);
-    if (device == Device::gpu) refuse_gpu("it takes no weights");
     set_weights({weights, weights + n}, std::move(whole));
   }
 
@@ -405,7 +404,7 @@ struct Points::Impl {
     const std::int64_t* const weights = whole_weights.of_points.data();
     summed.counted = {.weights = weights,
                       .scale_n = whole_weights.scale_n,
-                      .max_abs = kmeans::largest_weighted_abs(points, n, d, weights)};
+                      .max_abs = kmeans::largest_weighted_abs(readable(), n, d, weights)};
   }
 
   /// Set up for this k and for so many iterations, unless it is already.
@@ -420,8 +419,8 @@ struct Points::Impl {
     const bool same_k = k == problem.shape.k;
     if (same_k && iterations <= expected) return;
     expected = std::max(iterations, expected);
-    KeptEngine made = make_engine(problem.shape, expected, problem.threads,
-                                  weighted() || spherical ? Device::cpu : device);
+    KeptEngine made =
+        make_engine(problem.shape, expected, problem.threads, spherical ? Device::cpu : device);
     // An engine of the same kind keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);
@@ -594,7 +593,7 @@ struct Points::Impl {
           n, d, [sent](const double* means) { return sent->column_parts(means); });
     }
     if (!summed.mean_variance) {
-      summed.mean_variance = kmeans::mean_variance(points, n, d, worth_a_thread(n * d, threads),
+      summed.mean_variance = kmeans::mean_variance(readable(), n, d, worth_a_thread(n * d, threads),
                                                    summed.counted.weights);
     }
     return *summed.mean_variance;
@@ -606,12 +605,12 @@ struct Points::Impl {
     if (!summed.lost && sent != nullptr && !weighted() && sent->surely_resolved(max_abs)) {
       summed.lost = "";
     }
-    if (!summed.lost && elsewhere != nullptr) {
+    if (!summed.lost && elsewhere != nullptr && !weighted()) {
       summed.lost = kmeans::lost_by_fixed_point_at(*elsewhere, n, d, max_abs, threads);
     }
     if (!summed.lost) {
       summed.lost = weighted()
-                        ? kmeans::lost_by_fixed_point_at(points, n, d, summed.counted, threads)
+                        ? kmeans::lost_by_fixed_point_at(readable(), n, d, summed.counted, threads)
                         : kmeans::lost_by_fixed_point_at(points, n, d, max_abs, threads);
     }
     return *summed.lost;
@@ -686,13 +685,15 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_sizes(impl_->n, impl_->d, k);
   check_clusters(k, impl_->n);
   check_options(options);
+  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
   try {
     impl_->weigh(options.weights);
+  } catch (const OutOfMemory&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw OutOfMemory({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n));
   }
   impl_->measure_by(options.metric);
-  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
   std::vector<float> copied;
   impl_->on_host(k, centroids, copied);
   float* const means = copied.empty() ? centroids : copied.data();

@@ -283,13 +283,15 @@ const RegisteredVariant& that_is_quicker(const FitOptions& options, const Regist
 
 /// Of a GPU that does not hold the points, in place of an exact variant the one that is sent them block by
 /// block, with the same bits, and a line says so.
-const RegisteredVariant& that_fits_gpu(const RegisteredVariant& chosen, const Shape& shape) {
+const RegisteredVariant& that_fits_gpu(const FitOptions& options, const RegisteredVariant& chosen,
+                                       const Shape& shape) {
   const auto* blocks = find_variant(kOfLittleGpuMemory);
   const double need = device_memory_need(chosen, shape);
   if (need == 0 || blocks == nullptr || !chosen.traits.exact || gpus_in_use() > 1) return chosen;
   if (!takes(blocks->traits, shape.precision) || chosen.traits.name == kOfLittleGpuMemory) {
     return chosen;
   }
+  if (!options.weights.empty() || by_cosine(options)) return chosen;
   const auto memory = gpu_memory();
   if (!memory) return chosen;
   const auto free = static_cast<double>(at_most_granted(kGrantedGpuMemory, memory->free_bytes));
@@ -557,7 +559,7 @@ int fit_typed(FitOptions options, const RegisteredVariant& chosen, Precision pre
   const Shape shape{points.n(), points.d(), options.k, precision};
   const RegisteredVariant& quicker = that_is_quicker(options, chosen, shape, threads, options.why);
   const RegisteredVariant& registered =
-      that_fits_gpu(that_fits(options, quicker, shape, threads, available), shape);
+      that_fits_gpu(options, that_fits(options, quicker, shape, threads, available), shape);
   if (&registered != &quicker) options.why.clear();  // another line says why not
   try {
     auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);

@@ -102,16 +102,19 @@ static __global__ void moved_squares_kernel(const float* __restrict__ dev_before
   dev_moved[j] = squared;
 }
 
-/// Adds to dev_changed how many labels differ from those before, which they become.
+/// Adds to dev_changed how many labels differ from those before, which they become. Where there are weights, of
+/// points that have one.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     compare_labels_kernel(const std::int32_t* __restrict__ dev_labels, std::int64_t n,
+                          const std::int64_t* __restrict__ dev_weights,
                           std::int32_t* __restrict__ dev_before,
                           unsigned long long* __restrict__ dev_changed) {
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const bool differs = i < n && dev_labels[i] != dev_before[i];
   if (differs) dev_before[i] = dev_labels[i];
-  const int changed = __syncthreads_count(differs ? 1 : 0);
+  const bool counts = differs && (dev_weights == nullptr || dev_weights[i] != 0);
+  const int changed = __syncthreads_count(counts ? 1 : 0);
   if (threadIdx.x == 0 && changed != 0) {
     atomicAdd(dev_changed, static_cast<unsigned long long>(changed));
   }
@@ -152,6 +155,9 @@ class ChangedLabels {
  public:
   static constexpr std::int64_t kAtOnce = 16;  // iterations whose numbers are on the GPU
 
+  /// Of points of weight 0 it does not count. Null: all points count.
+  void weigh(const std::int64_t* dev_weights) { dev_weights_ = dev_weights; }
+
   /// The labels before the first iteration: all -1.
   void restart() {
     dev_before_.fill_bytes(0xff);
@@ -191,7 +197,7 @@ class ChangedLabels {
     constexpr int kThreads = 256;
     const std::int64_t n = dev_labels.size();
     detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
-        dev_labels.data(), n, dev_before_.data(), dev_changed_.data() + own);
+        dev_labels.data(), n, dev_weights_, dev_before_.data(), dev_changed_.data() + own);
     KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
     compared_ = iterations;
   }
@@ -212,6 +218,7 @@ class ChangedLabels {
     dev_changed_ = DeviceBuffer<unsigned long long>(kAtOnce);
   }
 
+  const std::int64_t* dev_weights_ = nullptr;     // n, or null
   DeviceBuffer<std::int32_t> dev_before_;         // n, once somebody has asked
   DeviceBuffer<unsigned long long> dev_changed_;  // kAtOnce
   std::int64_t compared_ = 0;                     // iterations then
@@ -348,6 +355,7 @@ class CudaLloyd : public Family<T> {
     divide(dev_totals);
   }
 
+  ChangedLabels changed_labels_;
   Problem<T> problem_;
   DeviceBuffer<T> dev_points_;             // n x d or d x n, see Layout
   DeviceBuffer<T> dev_centroids_;          // k x d, row-major
@@ -435,11 +443,10 @@ class CudaLloyd : public Family<T> {
 
   Layout layout_;
   std::shared_ptr<DeviceBuffer<float>> shared_rows_;  // of which dev_points_ is a view, or null
-  ChangedLabels changed_labels_;
-  mutable std::vector<T> host_centroids_;  // k x d, for centroids()
-  DeviceBuffer<T> dev_begun_with_;         // k x d, once somebody asks how far they move
-  DeviceBuffer<double> dev_moved_;         // kAtOnce x k, likewise
-  double seconds_ = 0;                     // of an iteration of step_until()
+  mutable std::vector<T> host_centroids_;             // k x d, for centroids()
+  DeviceBuffer<T> dev_begun_with_;                    // k x d, once somebody asks how far they move
+  DeviceBuffer<double> dev_moved_;                    // kAtOnce x k, likewise
+  double seconds_ = 0;                                // of an iteration of step_until()
 };
 
 /// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.

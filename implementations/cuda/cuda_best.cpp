@@ -24,6 +24,7 @@
 #include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_best_run.h"
+#include "implementations/cuda/_counted_family.h"
 #include "implementations/cuda/_upload.cuh"
 
 namespace {
@@ -110,8 +111,11 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     });
     const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
     families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
+    // A family that begins again in each iteration gains nothing from bounds.
+    if (is_counted() && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
-    if (rows_ == nullptr && families.size() > 1 && has_room_for_rows(families, shape)) {
+    if (rows_ == nullptr &&
+        (is_counted() || (families.size() > 1 && has_room_for_rows(families, shape)))) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = families.front();
@@ -152,6 +156,11 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   }
 
  private:
+  /// Does the problem have other sums than those of its points?
+  [[nodiscard]] bool is_counted() const {
+    return problem_.counted.weights != nullptr || problem_.spherical;
+  }
+
   /// Null: there is no room for it.
   std::unique_ptr<Family> make(const std::string& name) {
     if (name != first_ && !has_room(name, problem_.shape)) return nullptr;
@@ -160,6 +169,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
       throw std::logic_error(name + " is not a family of exact variants");
     }
     std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.release()));
+    if (is_counted()) family = kmeans::cuda::counted_family(std::move(family));
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->setup(problem_);
@@ -178,5 +188,5 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
 KMEANS_VARIANT(
     CudaBest, .name = "cuda_best",
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
-    .exact = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .weights = true, .skips_work = true, .sums = Sums::wide,
     .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })

@@ -170,7 +170,7 @@ class Points {
 
   /// Answers stay on the GPU, where the points are.
   nb::tuple lloyd_on_gpu(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
-                         int labels_of) {
+                         int labels_of, const std::optional<Weights>& weights) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
     GpuMemory<float> dev_centroids;
@@ -182,7 +182,7 @@ class Points {
       kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init.data(), init.nbytes());
     }
     const auto result = run(k, dev_centroids.get(), dev_labels.get(), iterations, stop, tolerance,
-                            labels_of, nullptr);
+                            labels_of, weights ? weights->data() : nullptr);
     return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
                           owned(std::move(dev_labels), n()), result.iterations, result.converged,
                           result.within_tolerance);
@@ -424,7 +424,8 @@ NB_MODULE(_engine, module) {
                                                  reinterpret_cast<const void*>(from), bytes,
                                                  reinterpret_cast<void*>(stream));
              });
-  module.def("lloyd_on_gpu", call<&Points::lloyd_on_gpu>);
+  module.def("lloyd_on_gpu", call<&Points::lloyd_on_gpu>, nb::arg(), nb::arg(), nb::arg(),
+             nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("lloyd", call<&Points::lloyd>, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg());
   module.def("nearest", call<&Points::nearest>);

@@ -152,6 +152,37 @@ assert ke.inertia(there, left.centroids, left.labels) == ke.inertia(
 """)
 
 
+def test_weights_give_the_bits_of_a_cpu(run) -> None:
+    run("""
+n = len(x)
+kinds = {
+    'integers': random.integers(0, 5, size=n), 'uniform': random.uniform(size=n),
+    'far apart': np.exp(random.uniform(-60, 30, size=n)),
+    'truth values': random.uniform(size=n) < 0.5, 'many rows': random.integers(0, 2**39, size=n)}
+for name, weights in kinds.items():
+    points = x.copy()
+    points[weights == 0] *= 1000  # which are in nobody's sum
+    there = to_gpu(points)
+    kept = ke.Points(points, device='gpu')
+    for k in (1, 5, 300):
+        for how in ({}, {'stop': None, 'iterations': 3}, {'tol': 1e-2, 'labels_of': 'returned'}):
+            here = ke.lloyd(points, x[:k], weights=weights, **how)
+            answers = [work(x[:k], weights=weights, **how) for work in (
+                kept.lloyd, ke.Points(there).lloyd)]
+            for answer in answers:
+                same(answer.centroids, here.centroids)
+                same(answer.labels, here.labels)
+                assert answer.iterations == here.iterations, (name, k, how)
+                assert answer.converged == here.converged
+    left = ke.lloyd(there, x[:5], weights=weights, answers='gpu')
+    here = ke.lloyd(points, x[:5], weights=weights)
+    same(host(left.centroids), here.centroids)
+    same(host(left.labels), here.labels)
+    # Those of a run do not stay for the next one.
+    same(ke.Points(x, device='gpu').lloyd(x[:5]).centroids, ke.lloyd(x, x[:5]).centroids)
+""")
+
+
 def test_points_are_kept_for_many_runs_and_other_protocols_give_the_same(run) -> None:
     run("""
 kept = ke.Points(to_gpu(x))
@@ -190,7 +221,14 @@ for init in ('ward', 'k-means++', 'random', x[:6], lambda X, k, random_state: X[
     same(model.transform(to_gpu(x[:50])), other.transform(x[:50]))
     assert model.score(to_gpu(x[:50])) == other.score(x[:50])
 refused(ValueError, 'expecting 7 features', model.predict, to_gpu(x[:50, :6].copy()))
-refused(ValueError, 'sample_weight', model.fit, to_gpu(x), sample_weight=np.ones(len(x)))
+weights = random.integers(0, 4, size=len(x))
+for init in ('ward', 'random'):
+    model = ke.KMeans(6, init=init, random_state=5).fit(to_gpu(x), sample_weight=weights)
+    other = ke.KMeans(6, init=init, random_state=5).fit(x, sample_weight=weights)
+    same(model.labels_, other.labels_)
+    same(model.cluster_centers_, other.cluster_centers_)
+    assert model.inertia_ == other.inertia_
+refused(ValueError, 'sample_weight', model.fit, to_gpu(x), sample_weight=np.ones(4))
 model.feature_names_in_ = np.array(list('abcdefg'), dtype=object)
 assert not hasattr(model.fit(to_gpu(x)), 'feature_names_in_')
 """)
@@ -203,8 +241,10 @@ refused(ValueError, 'point 17, coordinate 3', ke.Points, to_gpu(bad))
 lost = x.copy(); lost[5, 2] = 3e38
 refused(ValueError, 'next to the value 3e+38 (point 5, coordinate 2', ke.lloyd, to_gpu(lost), x[:4])
 refused(ValueError, 'answers', ke.lloyd, x, x[:4], answers='gpu')
-refused(ValueError, 'weights', ke.lloyd, to_gpu(x), x[:4], weights=np.ones(len(x)), answers='gpu')
-refused(RuntimeError, 'weights', ke.lloyd, to_gpu(x), x[:4], weights=np.arange(len(x)))
+refused(ValueError, 'weight 0 is -1', ke.lloyd, to_gpu(x), x[:4], weights=np.arange(len(x)) - 1)
+lost[9, 1] = -1e38
+heavy = (np.arange(len(x)) != 5) * 1.0
+refused(ValueError, '(point 9, coordinate 1', ke.lloyd, to_gpu(lost), x[:4], weights=heavy)
 refused(ValueError, 'cosine', ke.lloyd, to_gpu(x), x[:4], metric='cosine')
 refused(ValueError, '2 dimensions', ke.Points, to_gpu(x[0].copy()))
 refused(TypeError, 'float32, float16 or bfloat16', ke.Points, to_gpu(x.astype('f8')))

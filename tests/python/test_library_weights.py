@@ -198,14 +198,20 @@ def test_weights_are_checked(package, weights: object, reason: str) -> None:
             call()
 
 
-def test_a_gpu_takes_none_and_says_so(package) -> None:
-    x = _points(9)
-    weights = np.arange(len(x)) % 4
-    right = package.lloyd(x, x[:12], weights=weights)
-    either = package.lloyd(x, x[:12], weights=weights, device="any")
-    assert either.centroids.tobytes() == right.centroids.tobytes()
-    with pytest.raises(RuntimeError, match="no GPU can be used: it takes no weights"):
-        package.lloyd(x, x[:12], weights=weights, device="gpu")
+@pytest.mark.parametrize(("d", "k"), [*SHAPES, (5, 3000), (300, 20)])
+def test_a_gpu_gives_the_same_bits(package, d: int, k: int) -> None:
+    if package.problem_with_gpu():
+        pytest.skip(package.problem_with_gpu())
+    x = _points(d)
+    kept = package.Points(x, device="gpu")
+    for kind in WEIGHTS.values():
+        weights = kind(np.random.default_rng(k), len(x))
+        for way in WAYS:
+            right = package.lloyd(x, x[:k], weights=weights, **way)
+            run = kept.lloyd(x[:k], weights=weights, **way)
+            assert run.centroids.tobytes() == right.centroids.tobytes()
+            assert run.labels.tobytes() == right.labels.tobytes()
+            assert (run.iterations, run.converged) == (right.iterations, right.converged)
 
 
 # ---- fit
@@ -238,9 +244,13 @@ def fit(tmp_path: Path):
     return run
 
 
-def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(fit) -> None:
+def _on_gpu(package) -> list[str]:
+    return [] if package.problem_with_gpu() else ["cuda_best"]
+
+
+def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(package, fit) -> None:
     names = "reference openmp_exact openmp_int8 openmp_hamerly openmp_yinyang openmp_elkan"
-    for variant in f"{names} openmp_exponion openmp_best".split():
+    for variant in [*f"{names} openmp_exponion openmp_best".split(), *_on_gpu(package)]:
         for d, k in ((3, 7), (20, 40)):
             x = _points(d, 3000)
             weights = np.random.default_rng(k).integers(0, 4, size=len(x))
@@ -255,12 +265,13 @@ def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(fit) -
             assert run["inertia"] == pytest.approx(right["inertia"], rel=1e-12)
 
 
-def test_every_variant_that_takes_weights_has_the_bits_of_the_reference(fit) -> None:
+def test_every_variant_that_takes_weights_has_the_bits_of_the_reference(package, fit) -> None:
     for d, k in ((2, 9), (33, 20)):
         x = _points(d, 3000)
         weights = np.exp(np.random.default_rng(k).normal(size=len(x)) * 3)
         right = fit(x, weights, "-k", k, "--variant", "reference", "--iterations", 9)
-        for variant in ("openmp_exact", "openmp_int8", "openmp_hamerly", "openmp_best"):
+        on_cpu = ["openmp_exact", "openmp_int8", "openmp_hamerly", "openmp_best"]
+        for variant in [*on_cpu, *_on_gpu(package)]:
             run = fit(x, weights, "-k", k, "--variant", variant, "--iterations", 9)
             assert run["centroids"].tobytes() == right["centroids"].tobytes(), variant
             assert run["labels"].tobytes() == right["labels"].tobytes(), variant

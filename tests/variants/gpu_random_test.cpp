@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/machine/gpu.h"
+#include "harness/support/whole_weights.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/battery.h"
 #include "harness/verify/session.h"
@@ -49,6 +50,8 @@ struct Case {
   int iterations = 1;
   std::vector<float> points;
   std::vector<float> centroids;
+  std::vector<std::int64_t> weights{};  ///< n, or none.
+  std::int64_t scale_n = 0;             ///< As of CountedPoints.
 };
 
 /// A coordinate of points of ten kinds; duplicates, kind 9, are made of rows of the first.
@@ -140,6 +143,12 @@ Problem<float> problem_of(const Case& data) {
   problem.points = data.points.data();
   problem.max_abs = largest_abs(data.points.data(), data.shape.n * data.shape.d, 1);
   problem.threads = 2;
+  if (!data.weights.empty()) {
+    problem.counted = {.weights = data.weights.data(),
+                       .scale_n = data.scale_n,
+                       .max_abs = largest_weighted_abs(data.points.data(), data.shape.n,
+                                                       data.shape.d, data.weights.data())};
+  }
   return problem;
 }
 
@@ -216,6 +225,39 @@ TEST(GpuRandom, ExactVariantsEqualOpenmpExactOnAwkwardProblems) {
       EXPECT_GT(taken[name], problems / 10) << name;
     }
   }
+}
+
+/// Some rows many times over, or weights that are no rows.
+void weigh(Random& random, int problem, Case& data) {
+  const std::int64_t n = data.shape.n;
+  const std::int64_t most = problem % 3 == 0 ? 4 : (std::int64_t{1} << 53) / n;
+  std::vector<double> weights(n);
+  for (double& weight : weights) weight = static_cast<double>(random.below(most));
+  weights[random.below(n)] = 1;
+  const WholeWeights whole = whole_weights(weights.data(), n);
+  data.weights = whole.of_points;
+  data.scale_n = whole.scale_n;
+}
+
+TEST(GpuRandom, OtherSumsEqualThoseOfOpenmpExactOnAwkwardProblems) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  const int problems = from_environment("KMEANS_GPU_PROBLEMS", kProblems);
+  Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", 23)));
+  std::map<std::string, int> taken;
+  for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
+    Case data = make_case(random, problem);
+    weigh(random, problem, data);
+    const Answers right = answers_of(require_variant("openmp_exact"), data);
+    for (const RegisteredVariant* variant : exact_variants_of_the_gpu()) {
+      if (!variant->traits.weights || !supports(*variant, data.shape).ok) continue;
+      ++taken[variant->traits.name];
+      const Answers found = answers_of(*variant, data);
+      EXPECT_EQ(difference(found.first, right.first, data.shape), "")
+          << "after one iteration, " << text_of(data, problem);
+      EXPECT_EQ(difference(found.last, right.last, data.shape), "") << text_of(data, problem);
+    }
+  }
+  EXPECT_GT(taken["cuda_best"], problems / 2);
 }
 
 /// Points shared among GPUs: how many, by which family (empty: as it chooses), and whether sums are

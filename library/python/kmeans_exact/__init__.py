@@ -157,8 +157,6 @@ class Points:
         on_gpu = _checks.one_of("answers", answers, ("host", "gpu")) == 1
         if on_gpu and not isinstance(self._rows, _gpu.Rows):
             raise ValueError("kmeans_exact: answers='gpu' is for points in the memory of a GPU")
-        if on_gpu and weights is not None:
-            raise ValueError("kmeans_exact: weights are for points in the host's memory")
         return self._lloyd(init, how, self._weights(weights), on_gpu)[0]
 
     def _lloyd(
@@ -171,7 +169,7 @@ class Points:
         """And whether the last iteration changed no label."""
         centroids = self._centroids("init", init)
         if on_gpu:
-            *answer, settled, near = _engine.lloyd_on_gpu(self._points, centroids, *how)
+            *answer, settled, near = _engine.lloyd_on_gpu(self._points, centroids, *how, weights)
         else:
             *answer, settled, near = _engine.lloyd(
                 self._points, centroids, *how, weights, self._metric
@@ -273,7 +271,7 @@ def lloyd(
         Whose labels: those of the centroids that the last iteration started from, or of those
         that are returned, as `nearest` gives them.
     weights : n numbers of at least 0, or None
-        Count a row so many times: integers give the bits of repeated rows. On the CPU alone.
+        Count a row so many times: integers give the bits of repeated rows.
     threads : int
         0: all that this process may use; at most 4096.
     device : "cpu", "gpu" or "any"

@@ -22,6 +22,7 @@ def lloyd_on_gpu(
     stop: int,
     tolerance: float,
     labels_of: int,
+    weights: NDArray[np.float64] | None,
 ) -> tuple[object, object, int, bool, bool]: ...
 def lloyd(
     points: _Points,

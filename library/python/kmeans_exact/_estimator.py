@@ -344,7 +344,7 @@ def _weights(sample_weight: Any, X: np.ndarray | _gpu.Rows) -> np.ndarray | None
     if sample_weight is None:
         return None
     if isinstance(X, _gpu.Rows):
-        raise ValueError("kmeans_exact: sample_weight is for X in the host's memory")
+        return _checks.weights("sample_weight", sample_weight, len(X))
     return _check_sample_weight(sample_weight, X, dtype=np.float64)
 
 

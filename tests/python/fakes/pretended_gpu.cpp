@@ -81,6 +81,9 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
  public:
   void setup(const kmeans::Problem<float>& problem) override {
     shape_ = problem.shape;
+    const std::int64_t* const weights = problem.counted.weights;
+    weights_.clear();
+    if (weights != nullptr) weights_.assign(weights, weights + shape_.n);
     const auto known = all_rows().find(problem.points);
     points_ = known != all_rows().end() ? known->second->data() : problem.points;
   }
@@ -89,8 +92,12 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     labels_.assign(shape_.n, -1);
   }
   void step(std::int64_t iterations) override {
+    kmeans_exact::Options options;
+    options.iterations = iterations;
+    options.stop = kmeans_exact::Stop::never;
+    if (!weights_.empty()) options.weights = weights_.data();
     kmeans_exact::lloyd(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data(),
-                        iterations);
+                        options);
   }
   kmeans::Stopped step_until(const kmeans::Stopping& when, std::int64_t iterations) override {
     kmeans::Stopped made;
@@ -99,7 +106,11 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
       const auto centroids = centroids_;
       step(1);
       ++made.iterations;
-      made.settled = when.settled && labels == labels_;
+      made.settled = when.settled;
+      for (std::int64_t i = 0; i < shape_.n; ++i) {
+        const bool counts = weights_.empty() || weights_[i] > 0;
+        made.settled = made.settled && (!counts || labels[i] == labels_[i]);
+      }
       double moved = 0;
       for (std::int64_t j = 0; j < shape_.k; ++j) {
         const float* const before = centroids.data() + j * shape_.d;
@@ -122,6 +133,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
  private:
   kmeans::Shape shape_;
   const float* points_ = nullptr;
+  std::vector<double> weights_;
   std::vector<float> centroids_;
   std::vector<std::int32_t> labels_;
 };
