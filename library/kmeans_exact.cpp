@@ -372,21 +372,19 @@ struct Points::Impl {
 
   /// From now on new centroids are means, or sums scaled to length one.
   void measure_by(Metric metric) {
-    if (metric == Metric::cosine) {
-      if (device == Device::gpu) refuse_gpu("it takes no cosine");
-      check_units();
-    }
+    if (metric == Metric::cosine) check_units();
     const bool was_spherical = std::exchange(spherical, metric == Metric::cosine);
     if (was_spherical != spherical) k = 0;  // the engine is to be set up again
   }
 
   void check_units() {
     if (units_checked) return;
+    const float* const given = readable();
     const kmeans_exact_surroundings::DefaultModes modes;
     kmeans::for_blocks(n, worth_a_thread(n * d, threads),
                        [&](std::int64_t /*block*/, std::int64_t begin, std::int64_t end) {
                          for (std::int64_t i = begin; i < end; ++i) {
-                           require(kmeans::exact::is_unit_or_zero(points + i * d, d),
+                           require(kmeans::exact::is_unit_or_zero(given + i * d, d),
                                    "point " + std::to_string(i) +
                                        " is not of length one, as cosine wants it; unit_rows "
                                        "makes rows so");
@@ -419,8 +417,7 @@ struct Points::Impl {
     const bool same_k = k == problem.shape.k;
     if (same_k && iterations <= expected) return;
     expected = std::max(iterations, expected);
-    KeptEngine made =
-        make_engine(problem.shape, expected, problem.threads, spherical ? Device::cpu : device);
+    KeptEngine made = make_engine(problem.shape, expected, problem.threads, device);
     // An engine of the same kind keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);

@@ -59,7 +59,7 @@ struct Options {
   /// n numbers of at least 0, finite, not all 0, or null: every point counts once. Integers that add up to at most
   /// 2^32 give the bits of so many equal points; docs/exact-step.md has what others give.
   const double* weights = nullptr;
-  /// Cosine on the CPU alone: std::runtime_error with Device::gpu. Rows of another length are refused.
+  /// By cosine rows of another length than one are refused.
   Metric metric = Metric::euclidean;
   /// Called between iterations, several of which are made at once where they are short, on the calling
   /// thread. What it throws ends the call, and nothing is written.
@@ -100,8 +100,8 @@ class Points {
   /// Points that stay in the memory of the GPU in use, on which all runs are made. float32 is used in place where it
   /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
   /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
-  /// done when they return. distances(), and lloyd() and inertia() with weights, copy the points to the host; lloyd()
-  /// refuses cosine. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be
+  /// done when they return. distances(), lloyd() with weights or by cosine, and inertia() with weights copy the points
+  /// to the host. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be
   /// used.
   explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();

@@ -188,5 +188,5 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
 KMEANS_VARIANT(
     CudaBest, .name = "cuda_best",
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
-    .exact = true, .weights = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .weights = true, .spherical = true, .skips_work = true, .sums = Sums::wide,
     .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })

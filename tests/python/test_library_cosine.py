@@ -18,6 +18,11 @@ VARIANTS += " openmp_exponion openmp_tree openmp_best"
 SHAPES = [(1, 2), (2, 5), (3, 12), (8, 9), (17, 20), (64, 33)]
 
 
+def _need_gpu(package) -> None:
+    if package.problem_with_gpu():
+        pytest.skip(package.problem_with_gpu())
+
+
 def _sum_of_squares(values: list[float]) -> float:
     total = 0.0
     for value in values:
@@ -308,13 +313,38 @@ def test_the_estimator(package) -> None:
         assert model.cluster_centers_.tobytes() == scaled.cluster_centers_.tobytes()
 
 
+def test_a_gpu_has_the_bits_of_the_cpu(package) -> None:
+    _need_gpu(package)
+    for d, k in [*SHAPES, (5, 900), (300, 20)]:
+        x = _points(d, 4000)
+        weights = np.random.default_rng(d).uniform(size=len(x)) * (np.arange(len(x)) % 3)
+        kept = package.Points(x, device="gpu", metric="cosine")
+        for way in ({}, {"iterations": 5, "stop": None}, {"tol": 1e-3, "labels_of": "returned"}):
+            for how in (way, {"weights": weights, **way}):
+                right = package.lloyd(x, x[:k], metric="cosine", **how)
+                run = kept.lloyd(x[:k], **how)
+                assert run.centroids.tobytes() == right.centroids.tobytes(), (d, k, way)
+                assert run.labels.tobytes() == right.labels.tobytes()
+                assert (run.iterations, run.converged) == (right.iterations, right.converged)
+        centroids = package.ward_start(x, k, metric="cosine")
+        assert kept.ward_start(k).tobytes() == centroids.tobytes()
+        right = package.nearest(x, centroids, metric="cosine")
+        assert kept.nearest(centroids).tobytes() == right.tobytes()
+        assert kept.inertia(centroids) == package.inertia(x, centroids, metric="cosine")
+
+
+@pytest.mark.parametrize("name", TELLING_SUMS)
+def test_a_gpu_rounds_a_direction_as_the_definition_says(package, name: str) -> None:
+    _need_gpu(package)
+    x, weights, right = _of_sums(TELLING_SUMS[name])
+    how = {"weights": weights, "metric": "cosine", "device": "gpu"}
+    assert package.lloyd(x, x[:1], iterations=1, stop=None, **how).centroids.tobytes() == right
+
+
 def test_what_is_refused(package) -> None:
     x = _points(3)
     with pytest.raises(ValueError, match="metric must be 'euclidean' or 'cosine', not 'manhattan'"):
         package.lloyd(x, x[:3], metric="manhattan")
-    if not package.problem_with_gpu():
-        with pytest.raises(RuntimeError, match="it takes no cosine"):
-            package.lloyd(x, x[:3], metric="cosine", device="gpu")
     ways = [package.lloyd(x, x[:3], metric="cosine", device=device) for device in ("cpu", "any")]
     assert ways[0].centroids.tobytes() == ways[1].centroids.tobytes()
 
@@ -334,8 +364,12 @@ def _fit(folder: Path, x: np.ndarray, k: int, *options: object) -> dict:
 
 
 @needs_program
-@pytest.mark.parametrize("variant", VARIANTS.split())
-def test_every_variant_has_the_bits_of_the_definition(tmp_path: Path, variant: str) -> None:
+@pytest.mark.parametrize("variant", [*VARIANTS.split(), "cuda_best"])
+def test_every_variant_has_the_bits_of_the_definition(
+    package, tmp_path: Path, variant: str
+) -> None:
+    if variant == "cuda_best":
+        _need_gpu(package)
     for d, k in SHAPES:
         if variant == "openmp_tree" and d > 8:
             continue
@@ -350,13 +384,16 @@ def test_every_variant_has_the_bits_of_the_definition(tmp_path: Path, variant: s
 
 
 @needs_program
-def test_every_variant_has_the_bits_of_the_reference_on_more_points(tmp_path: Path) -> None:
+def test_every_variant_has_the_bits_of_the_reference_on_more_points(
+    package, tmp_path: Path
+) -> None:
+    on_gpu = [] if package.problem_with_gpu() else ["cuda_best"]
     for d, k in ((2, 40), (5, 100), (32, 64)):
         x = _points(d, 4000)
         ways = [("--iterations", 12), ("--tol", "1e-4"), ("--stop", "labels")]
         for way in ways:
             right = _fit(tmp_path, x, k, "--variant", "reference", *way)
-            for variant in VARIANTS.split()[1:]:
+            for variant in [*VARIANTS.split()[1:], *on_gpu]:
                 if variant == "openmp_tree" and d > 8:
                     continue
                 run = _fit(tmp_path, x, k, "--variant", variant, *way)

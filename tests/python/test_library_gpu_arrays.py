@@ -183,6 +183,25 @@ for name, weights in kinds.items():
 """)
 
 
+def test_cosine_gives_the_bits_of_a_cpu(run) -> None:
+    run("""
+weights = random.uniform(size=len(x))
+kept = ke.Points(x, device='gpu', metric='cosine')
+for how in ({}, {'weights': weights}, {'tol': 1e-3, 'labels_of': 'returned'}):
+    for k in (1, 5, 300):
+        answer = kept.lloyd(x[:k], **how)
+        here = ke.lloyd(x, x[:k], metric='cosine', **how)
+        same(answer.centroids, here.centroids)
+        same(answer.labels, here.labels)
+        assert answer.iterations == here.iterations and answer.converged == here.converged
+model = ke.KMeans(6, random_state=1, metric='cosine', device='gpu').fit(x)
+other = ke.KMeans(6, random_state=1, metric='cosine').fit(x)
+same(model.cluster_centers_, other.cluster_centers_)
+same(model.predict(x[:50]), other.predict(x[:50]))
+assert model.inertia_ == other.inertia_
+""")
+
+
 def test_points_are_kept_for_many_runs_and_other_protocols_give_the_same(run) -> None:
     run("""
 kept = ke.Points(to_gpu(x))

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/exact_step.h"
 #include "harness/machine/gpu.h"
 #include "harness/support/whole_weights.h"
 #include "harness/variants/registry.h"
@@ -52,6 +53,7 @@ struct Case {
   std::vector<float> centroids;
   std::vector<std::int64_t> weights{};  ///< n, or none.
   std::int64_t scale_n = 0;             ///< As of CountedPoints.
+  bool spherical = false;
 };
 
 /// A coordinate of points of ten kinds; duplicates, kind 9, are made of rows of the first.
@@ -143,6 +145,7 @@ Problem<float> problem_of(const Case& data) {
   problem.points = data.points.data();
   problem.max_abs = largest_abs(data.points.data(), data.shape.n * data.shape.d, 1);
   problem.threads = 2;
+  problem.spherical = data.spherical;
   if (!data.weights.empty()) {
     problem.counted = {.weights = data.weights.data(),
                        .scale_n = data.scale_n,
@@ -239,6 +242,14 @@ void weigh(Random& random, int problem, Case& data) {
   data.scale_n = whole.scale_n;
 }
 
+void scale_to_length_one(Case& data) {
+  const std::int64_t d = data.shape.d;
+  for (auto* const rows : {&data.points, &data.centroids}) {
+    for (auto row = rows->begin(); row != rows->end(); row += d) exact::unit_row(&*row, d, &*row);
+  }
+  data.spherical = true;
+}
+
 TEST(GpuRandom, OtherSumsEqualThoseOfOpenmpExactOnAwkwardProblems) {
   if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
   const int problems = from_environment("KMEANS_GPU_PROBLEMS", kProblems);
@@ -246,10 +257,12 @@ TEST(GpuRandom, OtherSumsEqualThoseOfOpenmpExactOnAwkwardProblems) {
   std::map<std::string, int> taken;
   for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
     Case data = make_case(random, problem);
-    weigh(random, problem, data);
+    if (problem % 2 == 1) scale_to_length_one(data);
+    if (problem % 4 != 3) weigh(random, problem, data);
     const Answers right = answers_of(require_variant("openmp_exact"), data);
     for (const RegisteredVariant* variant : exact_variants_of_the_gpu()) {
-      if (!variant->traits.weights || !supports(*variant, data.shape).ok) continue;
+      const Traits& traits = variant->traits;
+      if (!traits.weights || !traits.spherical || !supports(*variant, data.shape).ok) continue;
       ++taken[variant->traits.name];
       const Answers found = answers_of(*variant, data);
       EXPECT_EQ(difference(found.first, right.first, data.shape), "")

@@ -111,7 +111,7 @@ class Points:
         "any": the GPU where there is one that takes the problem.
     metric : "euclidean" or "cosine"
         "cosine": all rows and centroids are scaled to length one, as `unit_rows` does, and new
-        centroids are the directions of sums. On the CPU alone, with a copy of x.
+        centroids are the directions of sums. With a copy of x, which is in the host's memory.
     """
 
     def __init__(
@@ -134,10 +134,6 @@ class Points:
                 rows.address, rows.shape[0], rows.shape[1], rows.numbers, rows.stream, most
             )
         else:
-            if self._metric == _COSINE:
-                if device == "gpu":
-                    raise RuntimeError("kmeans_exact: metric='cosine' is computed on the CPU alone")
-                where = _checks.device("cpu")  # "any" is that
             self._rows = self._scaled(rows, most)
             self._points = _engine.points(self._rows, most, where)
 

@@ -69,7 +69,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         "any": the GPU where there is one that takes the problem.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine": spherical k-means. Rows and centroids are scaled to length one, and distances
-        and ``inertia_`` are those between them. On the CPU alone.
+        and ``inertia_`` are those between them.
 
     Attributes
     ----------

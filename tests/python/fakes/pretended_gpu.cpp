@@ -81,6 +81,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
  public:
   void setup(const kmeans::Problem<float>& problem) override {
     shape_ = problem.shape;
+    spherical_ = problem.spherical;
     const std::int64_t* const weights = problem.counted.weights;
     weights_.clear();
     if (weights != nullptr) weights_.assign(weights, weights + shape_.n);
@@ -96,6 +97,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     options.iterations = iterations;
     options.stop = kmeans_exact::Stop::never;
     if (!weights_.empty()) options.weights = weights_.data();
+    if (spherical_) options.metric = kmeans_exact::Metric::cosine;
     kmeans_exact::lloyd(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data(),
                         options);
   }
@@ -134,6 +136,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
   kmeans::Shape shape_;
   const float* points_ = nullptr;
   std::vector<double> weights_;
+  bool spherical_ = false;
   std::vector<float> centroids_;
   std::vector<std::int32_t> labels_;
 };
