@@ -42,6 +42,7 @@ struct GpuLibrary {
   decltype(&KMEANS_EXACT_GPU_PROBLEM) gpu_problem = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
   decltype(&KMEANS_EXACT_GPU_BOARD) board = nullptr;
+  decltype(&KMEANS_EXACT_GPU_BATCH) batch = nullptr;
   decltype(&KMEANS_EXACT_GPU_ROWS) rows = nullptr;
   decltype(&KMEANS_EXACT_GPU_TAKE) take = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENTER) enter = nullptr;
@@ -92,6 +93,7 @@ GpuLibrary load() {
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PROBLEM), library.gpu_problem);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE), library.engine);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BOARD), library.board);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BATCH), library.batch);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ROWS), library.rows);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_TAKE), library.take);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENTER), library.enter);
@@ -138,6 +140,11 @@ bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std
   problem = problem_of(library);
   if (problem.empty()) library.engine(shape, made, problem);
   return problem.empty();
+}
+
+std::unique_ptr<kmeans::BatchAtWork> make_batch(const kmeans::BatchTask& task,
+                                                std::string& why_not) {
+  return std::unique_ptr<kmeans::BatchAtWork>(gpu_library().batch(task, why_not));
 }
 
 std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int64_t n,

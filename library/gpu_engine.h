@@ -11,6 +11,7 @@
 #include <string>
 
 #include "harness/support/seed_distances.h"
+#include "implementations/_batch.h"
 #include "library/engine.h"
 #include "library/kmeans_exact.h"
 
@@ -22,6 +23,7 @@
 #define KMEANS_EXACT_GPU_ENGINE \
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_engine, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_BOARD KMEANS_EXACT_JOIN(kmeans_exact_gpu_board, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_BATCH KMEANS_EXACT_JOIN(kmeans_exact_gpu_batch, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ROWS KMEANS_EXACT_JOIN(kmeans_exact_gpu_rows, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_TAKE KMEANS_EXACT_JOIN(kmeans_exact_gpu_take, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ENTER KMEANS_EXACT_JOIN(kmeans_exact_gpu_enter, KMEANS_EXACT_VERSION_NAME)
@@ -39,6 +41,8 @@ const char* KMEANS_EXACT_GPU_PROBLEM();
 /// An engine, or none and why the GPU does not take this shape.
 void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made,
                              std::string& problem);
+/// Many problems at once, to be deleted by the caller, or null and why one after the other is right.
+kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not);
 /// n x d points, which stay as they are while this lives, sent to the GPU; to be deleted by the caller. Null: they do
 /// not fit.
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d);
@@ -82,6 +86,10 @@ class OnGpu {
 bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem);
 
 /// As the function of the GPU's part; a GPU can be used.
+std::unique_ptr<kmeans::BatchAtWork> make_batch(const kmeans::BatchTask& task,
+                                                std::string& why_not);
+
+/// Likewise.
 std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int64_t n,
                                                   std::int64_t d);
 

@@ -243,6 +243,15 @@ void check_clusters(std::int64_t k, std::int64_t n) {
   require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
 }
 
+void check_batch(const Batch& batch) {
+  const auto [points, problems, n, d, k] = batch;
+  check_sizes(n, d, k);
+  check_clusters(k, n);
+  require(problems >= 1 && problems <= INT64_MAX / 8 / d / n,
+          "there are " + std::to_string(problems) +
+              " problems; at least one is needed, and no more than memory can hold");
+}
+
 void check_label(std::int64_t i, std::int64_t label, std::int64_t clusters) {
   if (label >= 0 && label < clusters) return;
   require(false, "label " + std::to_string(i) + " is " + std::to_string(label) +
@@ -613,6 +622,64 @@ struct Points::Impl {
     return *summed.lost;
   }
 
+  /// A batch on a GPU that can be used, all problems at once. False: one after the other is right.
+  static bool lloyd_at_once(const Batch& batch, float* centroids, std::int32_t* labels,
+                            Result* results, const Options& options, int threads) {
+    check_batch(batch);
+    const auto [points, problems, n, d, k] = batch;
+    std::vector<float> starts(problems * k * d);
+    std::vector<float> largest(problems);
+    std::vector<double> shifts(options.stop == Stop::tolerance ? problems : 0);
+    const auto check = [&](Points& problem_points, std::int64_t problem, const Between&) {
+      Impl& own = *problem_points.impl_;
+      const float* const given = centroids + problem * k * d;
+      own.measure_by(options.metric);
+      largest_of("centroid", given, k, d, 1);
+      require(own.lost().empty(), own.lost());
+      largest[problem] = own.max_abs;
+      if (!shifts.empty()) shifts[problem] = options.tolerance * own.variance();
+      for (std::int64_t at = problem * k * d; at < (problem + 1) * k * d; at += d) {
+        if (own.spherical) kmeans::exact::unit_row(centroids + at, d, starts.data() + at);
+        if (!own.spherical) std::copy_n(centroids + at, d, starts.data() + at);
+      }
+    };
+    each_of(batch, threads, Device::cpu, options.between, check);
+    std::string why_not;
+    const auto work =
+        kmeans_exact_gpu::make_batch({.points = points,
+                                      .problems = problems,
+                                      .n = n,
+                                      .d = d,
+                                      .k = k,
+                                      .centroids = starts.data(),
+                                      .max_abs = largest.data(),
+                                      .settles = options.stop != Stop::never,
+                                      .shifts = shifts.empty() ? nullptr : shifts.data(),
+                                      .spherical = options.metric == Metric::cosine},
+                                     why_not);
+    if (work == nullptr) return false;
+    // Some tenths of a second of a multiprocessor, which may have several of the problems, one after the other.
+    constexpr double kProducts = 1e10;
+    const kmeans::Sizes s = kmeans::Shape{n, d, k};
+    const double turns = std::ceil(static_cast<double>(problems) / 100);
+    const auto at_once =
+        static_cast<std::int64_t>(std::clamp(kProducts / (s.n * s.d * s.k * turns), 1.0, 1e6));
+    bool goes_on = true;
+    for (std::int64_t left = options.iterations; left > 0 && goes_on;) {
+      const std::int64_t now = options.between ? std::min(left, at_once) : left;
+      goes_on = work->step(now);
+      left -= now;
+      if (options.between) options.between();
+    }
+    if (options.labels_of == LabelsOf::returned) work->label_again();
+    std::vector<kmeans::Stopped> stopped(problems);
+    work->fetch(centroids, labels, stopped.data());
+    for (const kmeans::Stopped& one : stopped) {
+      *results++ = {one.iterations, one.settled, one.within_shift};
+    }
+    return true;
+  }
+
   /// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
   template <class Choose>
   void choose(std::int64_t clusters, const std::int64_t* weights, double bytes,
@@ -779,16 +846,12 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
 /// Does work(points, problem, alive) on each problem, one thread each if there are enough problems. From `alive` the
 /// other threads learn that the calling one has given up.
 template <class Work>
-void Points::each_of(const Batch& batch, int threads, const std::function<void()>& between,
-                     const Work& work) {
+void Points::each_of(const Batch& batch, int threads, Device device,
+                     const std::function<void()>& between, const Work& work) {
   const auto [points, problems, n, d, k] = batch;
-  check_sizes(n, d, k);
-  check_clusters(k, n);
-  require(problems >= 1 && problems <= INT64_MAX / 8 / d / n,
-          "there are " + std::to_string(problems) +
-              " problems; at least one is needed, and no more " + "than memory can hold");
+  check_batch(batch);
   const int all = checked_threads(threads);
-  const bool side_by_side = problems >= all;
+  const bool side_by_side = device == Device::cpu && problems >= all;
   const kmeans_exact_surroundings::DefaultModes modes;
   level_of_this_processor();
   const auto calling = std::this_thread::get_id();
@@ -823,10 +886,11 @@ void Points::each_of(const Batch& batch, int threads, const std::function<void()
     if (kept) {
       kept->impl_->take(own);
     } else {
-      kept.emplace(own, n, d, side_by_side ? 1 : all);
+      kept.emplace(own, n, d, side_by_side ? 1 : all, device);
     }
     work(*kept, problem, alive);
     alive();
+    if (device != Device::cpu) return;
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(*kept));
   };
@@ -847,10 +911,17 @@ void Points::each_of(const Batch& batch, int threads, const std::function<void()
 }
 
 void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
-                 const Options& options, int threads) {
+                 const Options& options, int threads, Device device) {
   check_options(options);
   require(options.weights == nullptr, "a batch takes no weights");
-  Points::each_of(batch, threads, options.between,
+  if (device == Device::gpu) require_gpu();
+  if (device == Device::any && !kmeans_exact_gpu::problem().empty()) device = Device::cpu;
+  const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
+  if (device != Device::cpu &&
+      Points::Impl::lloyd_at_once(batch, centroids, labels, results, options, threads)) {
+    return;
+  }
+  Points::each_of(batch, threads, device, options.between,
                   [&](Points& points, std::int64_t problem, const Between& alive) {
                     points.impl_->measure_by(options.metric);
                     results[problem] = points.impl_->checked_lloyd(
@@ -861,10 +932,11 @@ void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Res
 
 void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads,
                      const std::function<void()>& between) {
-  Points::each_of(
-      batch, threads, between, [&](Points& points, std::int64_t problem, const Between& alive) {
-        points.seed_ward(batch.k, seed, centroids + problem * batch.k * batch.d, nullptr, alive);
-      });
+  Points::each_of(batch, threads, Device::cpu, between,
+                  [&](Points& points, std::int64_t problem, const Between& alive) {
+                    points.seed_ward(batch.k, seed, centroids + problem * batch.k * batch.d,
+                                     nullptr, alive);
+                  });
 }
 
 namespace {

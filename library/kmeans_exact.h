@@ -128,10 +128,10 @@ class Points {
   struct Impl;
   std::unique_ptr<Impl> impl_;
   template <class Work>
-  static void each_of(const Batch& batch, int threads, const std::function<void()>& between,
-                      const Work& work);
+  static void each_of(const Batch& batch, int threads, Device device,
+                      const std::function<void()>& between, const Work& work);
   friend void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels,
-                          Result* results, const Options& options, int threads);
+                          Result* results, const Options& options, int threads, Device device);
   friend void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads,
                               const std::function<void()>& between);
 };
@@ -164,14 +164,14 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
              std::int32_t* labels, const Options& options, int threads = 0,
              Device device = Device::cpu);
 
-/// lloyd() on each problem of a batch, and the bits that it gives alone, on the CPU: where problems are small and many,
-/// much sooner than one after the other, since a thread has one for itself. `centroids` are problems x k x d,
-/// `labels` problems x n, `results` problems. Options::weights must be null. Throws as lloyd() does, of the first
-/// problem that something is wrong with; what the arrays hold then is not said.
+/// lloyd() on each problem of a batch, and the bits that it gives alone: where problems are small and many, much sooner
+/// than one after the other, since a thread, or a multiprocessor of a GPU, has one for itself. `centroids` are problems
+/// x k x d, `labels` problems x n, `results` problems. Options::weights must be null. Throws as lloyd() does, of the
+/// first problem that something is wrong with; what the arrays hold then is not said.
 void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
-                 const Options& options = {}, int threads = 0);
+                 const Options& options = {}, int threads = 0, Device device = Device::cpu);
 
-/// seed_ward() of each problem of a batch, with one seed, likewise. `centroids` are problems x k x d.
+/// seed_ward() of each problem of a batch, with one seed, on the CPU. `centroids` are problems x k x d.
 void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads = 0,
                      const std::function<void()>& between = {});
 

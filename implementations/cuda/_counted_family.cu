@@ -86,8 +86,7 @@ __device__ double rounded_sum(const Sums& sums, std::int64_t cell) {
   return negative ? -size : size;
 }
 
-/// New centroids, a warp each: means, or of a spherical problem directions, as kmeans::exact::direction_of() forms
-/// them. A cluster without points keeps its own.
+/// New centroids, a warp each: means, or of a spherical problem directions. A cluster without points keeps its own.
 __global__ void __launch_bounds__(kThreads)
     divide_counted_kernel(Sums sums, std::int64_t k, std::int64_t d, double inverse_scale,
                           bool spherical, float* __restrict__ dev_centroids) {
@@ -105,19 +104,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     return;
   }
-  double squares = 0;
-  for (std::int64_t begin = 0; begin < d; begin += kLanes) {
-    const double total = begin + lane < d ? rounded_sum(sums, first + begin + lane) : 0;
-    const double product = __dmul_rn(total, total);
-    for (int e = 0; e < kLanes; ++e) {  // those beyond d add 0
-      squares = __dadd_rn(squares, __shfl_sync(kAllLanes, product, e));
-    }
-  }
-  if (squares == 0) return;
-  const double length = __dsqrt_rn(squares);
-  for (std::int64_t t = lane; t < d; t += kLanes) {
-    dev_own[t] = __double2float_rn(__ddiv_rn(rounded_sum(sums, first + t), length));
-  }
+  exact_direction([&](std::int64_t t) { return rounded_sum(sums, first + t); }, d, dev_own);
 }
 
 class CountedFamily final : public CudaLloyd<float> {

@@ -15,6 +15,7 @@
 #include "harness/support/gpu_seeding.h"
 #include "harness/variant.h"
 #include "implementations/_stops.h"
+#include "implementations/cuda/_batch.h"
 #include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_upload.cuh"
 #include "library/gpu_engine.h"
@@ -115,6 +116,11 @@ void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& shape, kmeans_exact::MadeEngin
 kmeans::SeedingBoard<float>* KMEANS_EXACT_GPU_BOARD(const kmeans::SeedingProblem<float>& problem,
                                                     std::int64_t most_seeds, std::string& why_not) {
   return kmeans::gpu_board_factory()(problem, most_seeds, why_not).release();
+}
+
+kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not) {
+  kmeans::keep_gpu_memory(true);
+  return kmeans::cuda::make_batch(task, why_not).release();
 }
 
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d) {

@@ -325,7 +325,8 @@ kmeans_exact::Batch batch_of(const Problems& points, std::int64_t k) {
 
 /// `init` has the problems and columns of the points.
 nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t iterations,
-                      int stop, double tolerance, int labels_of, int metric, int threads) {
+                      int stop, double tolerance, int labels_of, int metric, int threads,
+                      int device) {
   const kmeans_exact::Batch batch = batch_of(points, extent(init, 1));
   auto centroids = room_for<float>(init.size());
   std::copy_n(init.data(), init.size(), centroids.get());
@@ -341,7 +342,7 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
   {
     const nb::gil_scoped_release released;
     kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
-                              threads);
+                              threads, static_cast<kmeans_exact::Device>(device));
   }
   auto made = room_for<std::int64_t>(results.size());
   auto converged = room_for<bool>(results.size());

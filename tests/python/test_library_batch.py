@@ -44,6 +44,74 @@ def test_each_problem_has_its_bits_alone(package, count: int, n: int, d: int, k:
     assert all((now == then).all() for now, then in zip((x, init), before, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("count", "n", "d", "k"),
+    [
+        (64, 1024, 16, 64),
+        (300, 256, 16, 32),
+        (5, 900, 2, 7),
+        (3, 4000, 40, 60),  # which no multiprocessor holds
+        (2, 3000, 12, 700),  # of which all of the GPU is for one
+        (1, 50, 3, 50),
+        (4, 90, 500, 3),
+        (7, 1500, 1, 1),
+    ],
+)
+def test_each_problem_has_its_bits_alone_on_a_gpu(
+    package, count: int, n: int, d: int, k: int
+) -> None:
+    if package.problem_with_gpu():
+        pytest.skip(package.problem_with_gpu())
+    x = _problems(count, n, d)
+    x[0] *= 1000  # a scale of its own
+    x[-1, : n // 2] = x[-1, 0]  # many equal points, and centroids
+    init = x[:, :k].copy()
+    init[-1] = x[-1, n - k :]
+    init[0, -1] *= 9  # a cluster without points
+    for metric in ("euclidean", "cosine"):
+        for way in (
+            {"iterations": 5, "stop": None},
+            {},
+            {"tol": 1e-3, "labels_of": "returned"},
+            {"iterations": 1, "labels_of": "returned"},
+        ):
+            right = package.lloyd_batch(x, init, metric=metric, **way)
+            found = package.lloyd_batch(x, init, metric=metric, device="gpu", **way)
+            for name in ("centroids", "labels", "iterations", "converged"):
+                own, other = getattr(found, name), getattr(right, name)
+                assert own.tobytes() == other.tobytes(), (metric, way, name)
+
+
+def test_on_a_gpu_errors_name_the_problem_and_signals_end_it(package) -> None:
+    if package.problem_with_gpu():
+        pytest.skip(package.problem_with_gpu())
+    x = _problems(40, 60, 3)
+    spoilt = x.copy()
+    spoilt[17, 5, 1] = np.nan
+    with pytest.raises(ValueError, match="problem 17: point 5, coordinate 1 is nan"):
+        package.lloyd_batch(spoilt, x[:, :4], device="gpu")
+    spoilt[17] = x[17]
+    spoilt[9, 2, 0] = 1e30
+    with pytest.raises(ValueError, match="problem 9: the exact step cannot resolve these points"):
+        package.lloyd_batch(spoilt, x[:, :4], device="any")
+
+    def handler(*_unused: object) -> None:
+        raise KeyError("from the handler")
+
+    def go_on() -> None:
+        for _ in range(100000):  # single calls are short
+            package.lloyd_batch(x, x[:, :50], device="gpu")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyError, match="from the handler"):
+            go_on()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_other_layouts_and_types_are_converted(package) -> None:
     x = _problems(6, 100, 4)
     right = package.lloyd_batch(x, x[:, :5]).centroids.tobytes()

@@ -202,6 +202,24 @@ assert model.inertia_ == other.inertia_
 """)
 
 
+def test_many_problems_at_once_give_the_bits_of_a_cpu(run) -> None:
+    run("""
+for rows in (300, 301):
+    stack = x[:12 * rows].reshape(12, rows, 7).copy()
+    stack[3] *= 1000
+    for metric in ('euclidean', 'cosine'):
+        for how in ({}, {'iterations': 4, 'stop': None}, {'tol': 1e-2, 'labels_of': 'returned'}):
+            right = ke.lloyd_batch(stack, stack[:, :9], metric=metric, **how)
+            for device in ('gpu', 'any'):
+                found = ke.lloyd_batch(stack, stack[:, :9], metric=metric, device=device, **how)
+                for own, other in zip(found, right, strict=True):
+                    same(own, other)
+    stack[7, 2, 3] = np.inf
+    refused(ValueError, 'problem 7: point 2, coordinate 3 is inf', ke.lloyd_batch, stack,
+            stack[:, :4], device='gpu')
+""")
+
+
 def test_points_are_kept_for_many_runs_and_other_protocols_give_the_same(run) -> None:
     run("""
 kept = ke.Points(to_gpu(x))

@@ -311,14 +311,15 @@ def lloyd_batch(
     tol: float | None = None,
     labels_of: str = "starting",
     threads: int = 0,
+    device: str = "cpu",
     metric: str = "euclidean",
 ) -> BatchResult:
     """`lloyd` on each of many problems of one shape, with the bits that it gives alone.
 
     ``x`` is B x n x d, ``init`` B x k x d. Where problems are small and many, as codebooks of a
-    product quantiser, this is much quicker than call by call, since a thread has one for itself.
-    The other arguments are as for `lloyd`, which says what is raised; errors name the problem. On
-    the CPU.
+    product quantiser, this is much quicker than call by call, since a thread, or a multiprocessor
+    of a GPU, has one for itself. The other arguments are as for `lloyd`, which says what is
+    raised; errors name the problem.
     """
     points, given = _checks.problems("x", x), _checks.problems("init", init)
     for axis, what in ((0, "problems"), (2, "columns")):
@@ -328,14 +329,15 @@ def lloyd_batch(
             )
     how = _checks.run(iterations, stop, tol, labels_of)
     most, by = _checks.threads("threads", threads), _checks.metric(metric)
+    where = _checks.device(device)
     points = _unit_problems(points, by, most)
-    return BatchResult(*_engine.lloyd_batch(points, given, *how, by, most))
+    return BatchResult(*_engine.lloyd_batch(points, given, *how, by, most, where))
 
 
 def ward_start_batch(
     x: ArrayLike, k: int, seed: int = 0, *, threads: int = 0, metric: str = "euclidean"
 ) -> NDArray[np.float32]:
-    """`ward_start` of each of many problems, ``x`` being B x n x d: B x k x d, all by one seed."""
+    """`ward_start` of each of many problems, B x n x d: B x k x d, all by one seed, on the CPU."""
     points = _checks.problems("x", x)
     clusters = _checks.clusters("k", k, points.shape[1])
     number = _checks.seed("seed", seed)

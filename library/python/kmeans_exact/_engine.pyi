@@ -59,6 +59,7 @@ def lloyd_batch(
     labels_of: int,
     metric: int,
     threads: int,
+    device: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]: ...
 def seed_ward_batch(
     points: NDArray[np.float32], k: int, seed: int, threads: int

@@ -141,7 +141,57 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
   std::vector<std::int32_t> labels_;
 };
 
+/// Each problem by an engine of its own.
+class Batch final : public kmeans::BatchAtWork {
+ public:
+  explicit Batch(const kmeans::BatchTask& task)
+      : task_(task), engines_(task.problems), stopped_(task.problems) {
+    for (std::int64_t b = 0; b < task.problems; ++b) {
+      kmeans::Problem<float> problem;
+      problem.shape = {task.n, task.d, task.k, kmeans::Precision::f32};
+      problem.points = task.points + b * task.n * task.d;
+      problem.spherical = task.spherical;
+      engines_[b].setup(problem);
+      engines_[b].reset(task.centroids + b * task.k * task.d);
+    }
+  }
+  bool step(std::int64_t iterations) override {
+    bool goes_on = false;
+    for (std::int64_t b = 0; b < task_.problems; ++b) {
+      if (stopped_[b].early()) continue;
+      kmeans::Stopping when{.settled = task_.settles};
+      if (task_.shifts != nullptr) when.shift = task_.shifts[b];
+      const auto made = engines_[b].step_until(when, iterations);
+      stopped_[b] = {stopped_[b].iterations + made.iterations, made.settled, made.within_shift};
+      goes_on = goes_on || !made.early();
+    }
+    return goes_on;
+  }
+  void label_again() override {
+    for (std::int64_t b = 0; b < task_.problems; ++b) {
+      if (!stopped_[b].settled) engines_[b].label_again();
+    }
+  }
+  void fetch(float* centroids, std::int32_t* labels, kmeans::Stopped* stopped) override {
+    for (std::int64_t b = 0; b < task_.problems; ++b) {
+      engines_[b].fetch(centroids + b * task_.k * task_.d, labels + b * task_.n);
+    }
+    std::copy(stopped_.begin(), stopped_.end(), stopped);
+  }
+
+ private:
+  kmeans::BatchTask task_;
+  std::vector<Engine> engines_;
+  std::vector<kmeans::Stopped> stopped_;
+};
+
 }  // namespace
+
+kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not) {
+  if (task.n % 2 == 0) return new Batch(task);
+  why_not = "an odd number of points is pretended to be too large";
+  return nullptr;
+}
 
 const char* KMEANS_EXACT_GPU_PROBLEM() { return ""; }
 
