@@ -233,15 +233,21 @@ inline unsigned blocks_for(std::int64_t count, int threads) {
   return static_cast<unsigned>(blocks);
 }
 
-/// Lets a kernel's blocks ask for this much dynamic shared memory: above 48 KB that is not granted
-/// by default.
+/// Lets a kernel's blocks ask for this much dynamic shared memory: above 48 KB that is not granted by default. They may
+/// then ask for all that a block can have: another user of the kernel who asks for less takes nothing from this one.
 template <class... Arguments>
 void allow_shared_bytes(void (*kernel)(Arguments...), std::size_t bytes) {
-  if (bytes > std::size_t{48} * 1024) {
-    KMEANS_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     static_cast<int>(bytes)));
-  }
+  if (bytes <= std::size_t{48} * 1024) return;
+  const void* const function = reinterpret_cast<const void*>(kernel);
+  int device = 0;
+  int most = 0;
+  cudaFuncAttributes attributes{};
+  KMEANS_CUDA(cudaGetDevice(&device));
+  KMEANS_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  KMEANS_CUDA(cudaFuncGetAttributes(&attributes, function));
+  most -= static_cast<int>(attributes.sharedSizeBytes);
+  KMEANS_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   std::max(most, static_cast<int>(bytes))));
 }
 
 }  // namespace kmeans::cuda
