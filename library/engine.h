@@ -34,6 +34,8 @@ class SentRows {
   [[nodiscard]] virtual float largest() const = 0;
   /// Does the exact step surely keep their digits, where this is their largest coordinate without its sign?
   [[nodiscard]] virtual bool surely_resolved(float max_abs) const = 0;
+  /// Is each of length one, or of zeros, as Metric::cosine wants them?
+  [[nodiscard]] virtual bool all_unit() const = 0;
   /// As of kmeans::PointsElsewhere.
   virtual void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first,
                          std::int64_t count, float* to) const = 0;

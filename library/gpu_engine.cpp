@@ -45,6 +45,7 @@ struct GpuLibrary {
   decltype(&KMEANS_EXACT_GPU_BATCH) batch = nullptr;
   decltype(&KMEANS_EXACT_GPU_ROWS) rows = nullptr;
   decltype(&KMEANS_EXACT_GPU_TAKE) take = nullptr;
+  decltype(&KMEANS_EXACT_GPU_UNIT) unit = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENTER) enter = nullptr;
   decltype(&KMEANS_EXACT_GPU_LEAVE) leave = nullptr;
   decltype(&KMEANS_EXACT_GPU_ALLOCATE) allocate = nullptr;
@@ -96,6 +97,7 @@ GpuLibrary load() {
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BATCH), library.batch);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ROWS), library.rows);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_TAKE), library.take);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_UNIT), library.unit);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENTER), library.enter);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_LEAVE), library.leave);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ALLOCATE), library.allocate);
@@ -155,6 +157,10 @@ std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int6
 std::unique_ptr<kmeans_exact::SentRows> take_rows(const kmeans_exact::GpuPoints& points,
                                                   const float* known_by, std::string& why_not) {
   return std::unique_ptr<kmeans_exact::SentRows>(gpu_library().take(points, known_by, why_not));
+}
+
+void unit_rows(const kmeans_exact::GpuPoints& rows, float* dev_unit, std::string& why_not) {
+  gpu_library().unit(rows, dev_unit, why_not);
 }
 
 void* allocate(std::size_t bytes) { return gpu_library().allocate(bytes); }

@@ -26,6 +26,7 @@
 #define KMEANS_EXACT_GPU_BATCH KMEANS_EXACT_JOIN(kmeans_exact_gpu_batch, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ROWS KMEANS_EXACT_JOIN(kmeans_exact_gpu_rows, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_TAKE KMEANS_EXACT_JOIN(kmeans_exact_gpu_take, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_UNIT KMEANS_EXACT_JOIN(kmeans_exact_gpu_unit, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ENTER KMEANS_EXACT_JOIN(kmeans_exact_gpu_enter, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_LEAVE KMEANS_EXACT_JOIN(kmeans_exact_gpu_leave, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ALLOCATE \
@@ -50,6 +51,9 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t 
 /// caller. Null, and why not: they are not in that GPU's memory.
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
                                               const float* known_by, std::string& why_not);
+/// Writes n x d rows scaled to length one; or why not, as above.
+void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
+                           std::string& why_not);
 /// Makes the GPU in use the calling thread's, as all other functions need it, and returns which it had; and that again.
 int KMEANS_EXACT_GPU_ENTER();
 void KMEANS_EXACT_GPU_LEAVE(int before);
@@ -96,6 +100,7 @@ std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int6
 /// Likewise.
 std::unique_ptr<kmeans_exact::SentRows> take_rows(const kmeans_exact::GpuPoints& points,
                                                   const float* known_by, std::string& why_not);
+void unit_rows(const kmeans_exact::GpuPoints& rows, float* dev_unit, std::string& why_not);
 void* allocate(std::size_t bytes);
 void free(void* memory);
 void copy(void* to, const void* from, std::size_t bytes, void* stream);

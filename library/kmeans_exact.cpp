@@ -388,6 +388,10 @@ struct Points::Impl {
 
   void check_units() {
     if (units_checked) return;
+    const auto* const sent = on_gpu();
+    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
+    units_checked = sent != nullptr && sent->all_unit();
+    if (units_checked) return;
     const float* const given = readable();
     const kmeans_exact_surroundings::DefaultModes modes;
     kmeans::for_blocks(n, worth_a_thread(n * d, threads),
@@ -1003,6 +1007,15 @@ void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, i
                          kmeans::exact::unit_row(rows + i * d, d, unit + i * d);
                        }
                      });
+}
+
+void unit_rows(const GpuPoints& rows, float* dev_unit) {
+  check_sizes(rows.n, rows.d, 1);
+  require_gpu();
+  const kmeans_exact_gpu::OnGpu gpu(true);
+  std::string why_not;
+  kmeans_exact_gpu::unit_rows(rows, dev_unit, why_not);
+  require(why_not.empty(), "rows " + why_not);
 }
 
 void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole) {

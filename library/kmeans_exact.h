@@ -100,9 +100,8 @@ class Points {
   /// Points that stay in the memory of the GPU in use, on which all runs are made. float32 is used in place where it
   /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
   /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
-  /// done when they return. distances(), lloyd() with weights or by cosine, and inertia() with weights copy the points
-  /// to the host. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be
-  /// used.
+  /// done when they return. distances(), and lloyd() and inertia() with weights, copy the points to the host. Throws
+  /// std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be used.
   explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();
   Points(Points&&) noexcept;
@@ -199,6 +198,10 @@ double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t
 /// Writes n rows scaled to length one, as Metric::cosine wants them; `unit` may be `rows`. What has length one up to
 /// float32's rounding stays as it is, as do rows of zeros. Throws as lloyd() does.
 void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, int threads = 0);
+
+/// Of rows in the memory of the GPU in use, to other memory of it; a row that is not finite stays as it is. Throws as
+/// Points does.
+void unit_rows(const GpuPoints& rows, float* dev_unit);
 
 /// What weights as of Options come to for the seeding functions: writes n integers that add up to at most 2^53.
 void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole);

@@ -52,22 +52,29 @@ __device__ inline float exact_mean(long long sum, long long count, double invers
   return __double2float_rn(__dmul_rn(mean, inverse_scale));
 }
 
-/// By a whole warp: the direction of d sums, total(t), as kmeans::exact::direction_of() forms it. Of zeros `unit` stays
-/// as it is.
-template <class Total>
-__device__ inline void exact_direction(const Total& total, std::int64_t d, float* unit) {
+/// By a whole warp: kmeans::exact::sum_of_squares() of values(0) to values(d - 1).
+template <class Values>
+__device__ inline double exact_sum_of_squares(const Values& values, std::int64_t d) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   double squares = 0;
   for (std::int64_t begin = 0; begin < d; begin += kLanes) {
-    const double own = begin + lane < d ? total(begin + lane) : 0;
+    const double own = begin + lane < d ? values(begin + lane) : 0;
     const double product = __dmul_rn(own, own);
     for (int e = 0; e < kLanes; ++e) {  // those beyond d add 0
       squares = __dadd_rn(squares, __shfl_sync(kAllLanes, product, e));
     }
   }
+  return squares;
+}
+
+/// By a whole warp: the direction of d sums, total(t), as kmeans::exact::direction_of() forms it. Of zeros `unit` stays
+/// as it is.
+template <class Total>
+__device__ inline void exact_direction(const Total& total, std::int64_t d, float* unit) {
+  const double squares = exact_sum_of_squares(total, d);
   if (squares == 0) return;
   const double length = __dsqrt_rn(squares);
-  for (std::int64_t t = lane; t < d; t += kLanes) {
+  for (std::int64_t t = static_cast<int>(threadIdx.x) % kLanes; t < d; t += kLanes) {
     unit[t] = __double2float_rn(__ddiv_rn(total(t), length));
   }
 }

@@ -16,6 +16,7 @@
 #include "harness/machine/cuda/device.cuh"
 #include "harness/support/parallel.h"
 #include "harness/support/resolution_rule.h"
+#include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_point_facts.h"
 
 namespace kmeans::cuda {
@@ -167,6 +168,28 @@ void widen(const void* dev_values, std::int64_t count, float* dev_wide) {
   KMEANS_CUDA_LAUNCHED(widen_kernel);
 }
 
+/// A warp a row: scaled to length one, or `dev_unit` is null, and *dev_others says whether one would change.
+__global__ void __launch_bounds__(kThreads)
+    unit_rows_kernel(const float* __restrict__ dev_rows, std::int64_t n, std::int64_t d,
+                     float* __restrict__ dev_unit, unsigned* __restrict__ dev_others) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kLanes;
+  if (i >= n) return;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const float* const row = dev_rows + i * d;
+  const double squares =
+      exact_sum_of_squares([row](std::int64_t t) { return static_cast<double>(row[t]); }, d);
+  const bool is_unit = squares == 0 || fabs(__dsub_rn(squares, 1)) <= 0x1p-22;
+  if (dev_unit == nullptr) {
+    if (!is_unit) *dev_others = 1;
+    return;
+  }
+  const bool stays = is_unit || !(squares < INFINITY);
+  const double length = __dsqrt_rn(squares);
+  for (std::int64_t t = lane; t < d; t += kLanes) {
+    dev_unit[i * d + t] = stays ? row[t] : __double2float_rn(__ddiv_rn(row[t], length));
+  }
+}
+
 }  // namespace
 
 void copy_rows_to_host(const float* dev_points, std::int64_t d,
@@ -231,6 +254,24 @@ double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
   std::vector<double> sums(blocks);
   dev_sums.download(sums.data());
   return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+void unit_rows_on_gpu(const float* dev_rows, std::int64_t n, std::int64_t d, float* dev_unit) {
+  unit_rows_kernel<<<blocks_for(n * kLanes, kThreads), kThreads>>>(dev_rows, n, d, dev_unit,
+                                                                   nullptr);
+  KMEANS_CUDA_LAUNCHED(unit_rows_kernel);
+  KMEANS_CUDA(cudaDeviceSynchronize());
+}
+
+bool are_unit_rows_on_gpu(const float* dev_rows, std::int64_t n, std::int64_t d) {
+  const DeviceBuffer<unsigned> dev_others(1);
+  dev_others.zero();
+  unit_rows_kernel<<<blocks_for(n * kLanes, kThreads), kThreads>>>(dev_rows, n, d, nullptr,
+                                                                   dev_others.data());
+  KMEANS_CUDA_LAUNCHED(unit_rows_kernel);
+  unsigned others = 0;
+  dev_others.download(&others);
+  return others == 0;
 }
 
 void widen_float16(const void* dev_values, std::int64_t count, float* dev_wide) {

@@ -29,6 +29,11 @@ bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_
 double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
                       const float* centroids, std::int64_t k, const std::int32_t* labels);
 
+/// n rows scaled to length one, as exact::unit_row() does; those that are not finite stay as they are.
+void unit_rows_on_gpu(const float* dev_rows, std::int64_t n, std::int64_t d, float* dev_unit);
+/// Are all of length one, or of zeros, as exact::is_unit_or_zero() says?
+bool are_unit_rows_on_gpu(const float* dev_rows, std::int64_t n, std::int64_t d);
+
 /// To float32, which holds them exactly.
 void widen_float16(const void* dev_values, std::int64_t count, float* dev_wide);
 void widen_bfloat16(const void* dev_values, std::int64_t count, float* dev_wide);

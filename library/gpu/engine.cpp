@@ -40,6 +40,9 @@ class Rows final : public kmeans_exact::SentRows {
   [[nodiscard]] bool surely_resolved(float max_abs) const override {
     return kmeans::cuda::surely_resolved_on_gpu(rows_->data(), n_, d_, max_abs);
   }
+  [[nodiscard]] bool all_unit() const override {
+    return kmeans::cuda::are_unit_rows_on_gpu(rows_->data(), n_, d_);
+  }
   void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first, std::int64_t count,
                  float* to) const override {
     kmeans::cuda::copy_rows_to_host(rows_->data(), d_, rows, first, count, to);
@@ -94,6 +97,38 @@ std::string problem_with(const kmeans::Shape& shape, const kmeans::Traits& trait
   return "";
 }
 
+/// In place where that is possible. Null, and why not: they are not in the memory of the GPU in use.
+kmeans::cuda::SharedRows::Rows rows_of(const kmeans_exact::GpuPoints& points,
+                                       std::string& why_not) {
+  using kmeans::cuda::DeviceBuffer;
+  using kmeans_exact::GpuNumbers;
+  kmeans::keep_gpu_memory(true);
+  why_not = problem_with_place(points.dev_points);
+  if (!why_not.empty()) return nullptr;
+  KMEANS_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(points.stream)));
+  const std::int64_t count = points.n * points.d;
+  // Kernels read four coordinates at once, as memory from CUDA allows.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(points.dev_points) % 16 == 0;
+  if (points.numbers == GpuNumbers::float32 && aligned) {
+    // Nobody writes to them.
+    auto* const values = const_cast<float*>(static_cast<const float*>(points.dev_points));
+    return std::make_shared<DeviceBuffer<float>>(DeviceBuffer<float>::borrowed(values, count));
+  }
+  auto rows = std::make_shared<DeviceBuffer<float>>(count);
+  switch (points.numbers) {
+    case GpuNumbers::float32:
+      KMEANS_CUDA(cudaMemcpy(rows->data(), points.dev_points, rows->bytes(), cudaMemcpyDefault));
+      break;
+    case GpuNumbers::float16:
+      kmeans::cuda::widen_float16(points.dev_points, count, rows->data());
+      break;
+    case GpuNumbers::bfloat16:
+      kmeans::cuda::widen_bfloat16(points.dev_points, count, rows->data());
+      break;
+  }
+  return rows;
+}
+
 }  // namespace
 
 const char* KMEANS_EXACT_GPU_PROBLEM() {
@@ -133,35 +168,15 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t 
 
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
                                               const float* known_by, std::string& why_not) {
-  using kmeans::cuda::DeviceBuffer;
-  using kmeans_exact::GpuNumbers;
-  kmeans::keep_gpu_memory(true);
-  why_not = problem_with_place(points.dev_points);
-  if (!why_not.empty()) return nullptr;
-  KMEANS_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(points.stream)));
-  const std::int64_t count = points.n * points.d;
-  kmeans::cuda::SharedRows::Rows rows;
-  // Kernels read four coordinates at once, as memory from CUDA allows.
-  const bool aligned = reinterpret_cast<std::uintptr_t>(points.dev_points) % 16 == 0;
-  if (points.numbers == GpuNumbers::float32 && aligned) {
-    // Nobody writes to them.
-    auto* const values = const_cast<float*>(static_cast<const float*>(points.dev_points));
-    rows = std::make_shared<DeviceBuffer<float>>(DeviceBuffer<float>::borrowed(values, count));
-    return new Rows(known_by, std::move(rows), points.n, points.d);
-  }
-  rows = std::make_shared<DeviceBuffer<float>>(count);
-  switch (points.numbers) {
-    case GpuNumbers::float32:
-      KMEANS_CUDA(cudaMemcpy(rows->data(), points.dev_points, rows->bytes(), cudaMemcpyDefault));
-      break;
-    case GpuNumbers::float16:
-      kmeans::cuda::widen_float16(points.dev_points, count, rows->data());
-      break;
-    case GpuNumbers::bfloat16:
-      kmeans::cuda::widen_bfloat16(points.dev_points, count, rows->data());
-      break;
-  }
-  return new Rows(known_by, std::move(rows), points.n, points.d);
+  auto rows = rows_of(points, why_not);
+  return rows != nullptr ? new Rows(known_by, std::move(rows), points.n, points.d) : nullptr;
+}
+
+void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
+                           std::string& why_not) {
+  const auto given = rows_of(rows, why_not);
+  if (given == nullptr) return;
+  kmeans::cuda::unit_rows_on_gpu(given->data(), rows.n, rows.d, dev_unit);
 }
 
 int KMEANS_EXACT_GPU_ENTER() {

@@ -170,7 +170,7 @@ class Points {
 
   /// Answers stay on the GPU, where the points are.
   nb::tuple lloyd_on_gpu(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
-                         int labels_of, const std::optional<Weights>& weights) {
+                         int labels_of, const std::optional<Weights>& weights, int metric) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
     GpuMemory<float> dev_centroids;
@@ -182,7 +182,7 @@ class Points {
       kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init.data(), init.nbytes());
     }
     const auto result = run(k, dev_centroids.get(), dev_labels.get(), iterations, stop, tolerance,
-                            labels_of, weights ? weights->data() : nullptr);
+                            labels_of, weights ? weights->data() : nullptr, metric);
     return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
                           owned(std::move(dev_labels), n()), result.iterations, result.converged,
                           result.within_tolerance);
@@ -253,7 +253,7 @@ class Points {
 
   kmeans_exact::Result run(std::int64_t k, float* centroids, std::int32_t* labels,
                            std::int64_t iterations, int stop, double tolerance, int labels_of,
-                           const double* weights, int metric = 0) {
+                           const double* weights, int metric) {
     kmeans_exact::Options options;
     options.iterations = iterations;
     options.stop = static_cast<kmeans_exact::Stop>(stop);
@@ -309,6 +309,28 @@ nb::ndarray<nb::numpy, float> unit_rows(const Matrix& rows, int threads) {
     kmeans_exact::unit_rows(rows.data(), n, d, unit.get(), threads);
   }
   return owned(std::move(unit), n, d);
+}
+
+kmeans_exact::GpuPoints gpu_points(std::uintptr_t address, std::int64_t n, std::int64_t d,
+                                   int numbers, std::uintptr_t stream) {
+  kmeans_exact::GpuPoints points;
+  points.dev_points = reinterpret_cast<const void*>(address);
+  points.n = n;
+  points.d = d;
+  points.numbers = static_cast<kmeans_exact::GpuNumbers>(numbers);
+  points.stream = reinterpret_cast<void*>(stream);
+  return points;
+}
+
+OnGpu<float> unit_rows_on_gpu(std::uintptr_t address, std::int64_t n, std::int64_t d, int numbers,
+                              std::uintptr_t stream) {
+  GpuMemory<float> dev_unit;
+  {
+    const nb::gil_scoped_release released;
+    dev_unit = room_on_gpu<float>(static_cast<std::size_t>(n) * static_cast<std::size_t>(d));
+    kmeans_exact::unit_rows(gpu_points(address, n, d, numbers, stream), dev_unit.get());
+  }
+  return owned(std::move(dev_unit), n, d);
 }
 
 // ---- many problems
@@ -408,15 +430,10 @@ NB_MODULE(_engine, module) {
   });
   module.def("points_on_gpu", [](std::uintptr_t address, std::int64_t n, std::int64_t d,
                                  int numbers, std::uintptr_t stream, int threads) {
-    kmeans_exact::GpuPoints points;
-    points.dev_points = reinterpret_cast<const void*>(address);
-    points.n = n;
-    points.d = d;
-    points.numbers = static_cast<kmeans_exact::GpuNumbers>(numbers);
-    points.stream = reinterpret_cast<void*>(stream);
-    return nb::capsule(new Points(points, threads),
+    return nb::capsule(new Points(gpu_points(address, n, d, numbers, stream), threads),
                        [](void* kept) noexcept { delete static_cast<Points*>(kept); });
   });
+  module.def("unit_rows_on_gpu", &unit_rows_on_gpu);
   module.def("gpu_array", &gpu_array);
   module.def("copy_from_gpu",
              [](std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t stream) {
@@ -426,7 +443,7 @@ NB_MODULE(_engine, module) {
                                                  reinterpret_cast<void*>(stream));
              });
   module.def("lloyd_on_gpu", call<&Points::lloyd_on_gpu>, nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+             nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   module.def("lloyd", call<&Points::lloyd>, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg());
   module.def("nearest", call<&Points::nearest>);

@@ -186,19 +186,29 @@ for name, weights in kinds.items():
 def test_cosine_gives_the_bits_of_a_cpu(run) -> None:
     run("""
 weights = random.uniform(size=len(x))
-kept = ke.Points(x, device='gpu', metric='cosine')
+x[::7] = 0
+x[1::7] = ke.unit_rows(x[1::7])
+there = to_gpu(x)
+places = ke.Points(x, device='gpu', metric='cosine'), ke.Points(there, metric='cosine')
 for how in ({}, {'weights': weights}, {'tol': 1e-3, 'labels_of': 'returned'}):
     for k in (1, 5, 300):
-        answer = kept.lloyd(x[:k], **how)
-        here = ke.lloyd(x, x[:k], metric='cosine', **how)
-        same(answer.centroids, here.centroids)
-        same(answer.labels, here.labels)
-        assert answer.iterations == here.iterations and answer.converged == here.converged
-model = ke.KMeans(6, random_state=1, metric='cosine', device='gpu').fit(x)
+        here = ke.lloyd(x, x[-k:], metric='cosine', **how)
+        for kept in places:
+            answer = kept.lloyd(x[-k:], **how)
+            same(answer.centroids, here.centroids)
+            same(answer.labels, here.labels)
+            assert answer.iterations == here.iterations and answer.converged == here.converged
+        left = places[1].lloyd(to_gpu(x[-k:].copy()), answers='gpu', **how)
+        same(host(left.centroids), here.centroids)
+        same(host(left.labels), here.labels)
+same(there.array if hasattr(there, 'array') else there.cpu().numpy(), x)
 other = ke.KMeans(6, random_state=1, metric='cosine').fit(x)
-same(model.cluster_centers_, other.cluster_centers_)
-same(model.predict(x[:50]), other.predict(x[:50]))
-assert model.inertia_ == other.inertia_
+for points in (x, there):
+    model = ke.KMeans(6, random_state=1, metric='cosine', device='gpu').fit(points)
+    same(model.cluster_centers_, other.cluster_centers_)
+    same(model.predict(to_gpu(x[:50].copy())), other.predict(x[:50]))
+    same(model.transform(to_gpu(x[:50].copy())), other.transform(x[:50]))
+    assert model.inertia_ == other.inertia_
 """)
 
 
@@ -282,7 +292,7 @@ refused(ValueError, 'weight 0 is -1', ke.lloyd, to_gpu(x), x[:4], weights=np.ara
 lost[9, 1] = -1e38
 heavy = (np.arange(len(x)) != 5) * 1.0
 refused(ValueError, '(point 9, coordinate 1', ke.lloyd, to_gpu(lost), x[:4], weights=heavy)
-refused(ValueError, 'cosine', ke.lloyd, to_gpu(x), x[:4], metric='cosine')
+refused(ValueError, 'point 17, coordinate 3', ke.Points, to_gpu(bad), metric='cosine')
 refused(ValueError, '2 dimensions', ke.Points, to_gpu(x[0].copy()))
 refused(TypeError, 'float32, float16 or bfloat16', ke.Points, to_gpu(x.astype('f8')))
 refused(ValueError, 'x has 7 columns, init 6', ke.lloyd, to_gpu(x), x[:4, :6])

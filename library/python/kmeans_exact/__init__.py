@@ -111,7 +111,7 @@ class Points:
         "any": the GPU where there is one that takes the problem.
     metric : "euclidean" or "cosine"
         "cosine": all rows and centroids are scaled to length one, as `unit_rows` does, and new
-        centroids are the directions of sums. With a copy of x, which is in the host's memory.
+        centroids are the directions of sums. With a copy of x.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Points:
         self._rows: NDArray[np.float32] | _gpu.Rows
         if isinstance(rows, _gpu.Rows):
             if self._metric == _COSINE:
-                raise ValueError("kmeans_exact: metric='cosine' is for x in the host's memory")
+                rows = _gpu.unit_rows(rows)
             self._rows = rows
             self._points = _engine.points_on_gpu(
                 rows.address, rows.shape[0], rows.shape[1], rows.numbers, rows.stream, most
@@ -165,7 +165,9 @@ class Points:
         """And whether the last iteration changed no label."""
         centroids = self._centroids("init", init)
         if on_gpu:
-            *answer, settled, near = _engine.lloyd_on_gpu(self._points, centroids, *how, weights)
+            *answer, settled, near = _engine.lloyd_on_gpu(
+                self._points, centroids, *how, weights, self._metric
+            )
         else:
             *answer, settled, near = _engine.lloyd(
                 self._points, centroids, *how, weights, self._metric

@@ -84,6 +84,12 @@ def rows(name: str, given: Any) -> Rows:
     return Rows(array.address, array.shape, array.type, array.stream, array.owner)
 
 
+def unit_rows(given: Rows) -> Rows:
+    """A copy there, scaled to length one."""
+    place = (given.address, *given.shape, given.numbers, given.stream)
+    return rows("x", _engine.unit_rows_on_gpu(*place))
+
+
 def host_rows(rows: Rows) -> np.ndarray:
     """A copy in the host's memory, as float32."""
     copy = _host_copy(rows, _NUMBERS[rows.type])

@@ -3,6 +3,7 @@
 // The GPU's part of the library (library/gpu_engine.h) without a GPU: its memory is the host's, its engine the CPU's.
 // Points are looked up by the address by which engines know them, and read nowhere else.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -46,6 +47,12 @@ class Rows final : public kmeans_exact::SentRows {
     // Half of the time it is not known.
     return n() % 2 == 0 &&
            kmeans::lost_by_fixed_point_at(values().data(), n(), d_, max_abs, 1).empty();
+  }
+  [[nodiscard]] bool all_unit() const override {
+    for (std::int64_t i = 0; i < n(); ++i) {
+      if (!kmeans::exact::is_unit_or_zero(values().data() + i * d_, d_)) return false;
+    }
+    return true;
   }
   void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first, std::int64_t count,
                  float* to) const override {
@@ -214,6 +221,18 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& poi
   }
   const auto* const values = static_cast<const float*>(points.dev_points);
   return new Rows(known_by, {values, values + points.n * points.d}, points.d);
+}
+
+void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
+                           std::string& /*why_not*/) {
+  const auto* const given = static_cast<const float*>(rows.dev_points);
+  for (std::int64_t i = 0; i < rows.n; ++i) {
+    const float* const row = given + i * rows.d;
+    float* const unit = dev_unit + i * rows.d;
+    std::copy_n(row, rows.d, unit);
+    const bool finite = std::all_of(row, row + rows.d, [](float x) { return std::isfinite(x); });
+    if (finite) kmeans::exact::unit_row(row, rows.d, unit);
+  }
 }
 
 int KMEANS_EXACT_GPU_ENTER() { return 0; }
