@@ -542,7 +542,7 @@ def test_page_and_program_agree_on_a_kind_of_data(page: browser.Browser, tmp_pat
     ):
         command = [program, "advise", "--n=1e5", "--d=16", f"-k{k}", "--machine", tmp_path / "m"]
         command += ["--iterations", str(steps), "--data", kind]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        told = captured(command, check=True).stdout
         _visit(page, path, m="m", n=100_000, d=16, k=k, t=steps, kind=kind)
         assert page.run(SAID).split(" on ")[1].split(": ")[1].split()[0] == recommended(told)
         for name, _, _, iteration, factor, *_, basis in (
