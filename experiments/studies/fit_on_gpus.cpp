@@ -326,10 +326,13 @@ StudyOutput run(const StudyInput& input) {
       "number; "
       "of as many points a GPU, the first time over the later one.",
       "Seeding includes the upload, which upload_seconds are; set-up runs two iterations on each "
-      "GPU. Times are medians of " +
-          std::to_string(plan.repeats) + " fits, of a process that has called before."};
+      "GPU. Times are " +
+          (plan.repeats == 1 ? std::string("of one fit")
+                             : "medians of " + std::to_string(plan.repeats) + " fits") +
+          ", of a process that has called before."};
   const auto absent = [&](std::int64_t gpus, const std::string& why) {
-    output.notes.push_back("Left out: " + std::to_string(gpus) + " GPUs (" + why + ")");
+    output.notes.push_back("Left out: " + std::to_string(gpus) +
+                           (gpus == 1 ? " GPU (" : " GPUs (") + why + ")");
   };
   if (gpu_board_factory() == nullptr || current_gpu() == nullptr) {
     absent(plan.gpus.front(),
@@ -344,7 +347,10 @@ StudyOutput run(const StudyInput& input) {
   for (const auto gpus : plan.gpus) {
     const std::string problem = problem_with_gpus(static_cast<int>(gpus));
     if (gpus > 1 && !problem.empty()) {
-      absent(gpus, problem);
+      const std::size_t visible = gpu_status().devices.size();
+      absent(gpus, gpus > std::ssize(gpu_status().devices)
+                       ? std::to_string(visible) + " visible here"
+                       : problem);
       continue;
     }
     counts.push_back(gpus);
@@ -356,6 +362,7 @@ StudyOutput run(const StudyInput& input) {
   keep_gpu_memory(true);  // as a later call of the library has it
   std::optional<Fit> first;
   std::int64_t first_gpus = 0;
+  bool compared = false;
   for (const auto gpus : counts) {
     use_gpus(static_cast<int>(gpus));
     const std::int64_t n = plan.weak ? plan.n * gpus : plan.n;
@@ -379,6 +386,7 @@ StudyOutput run(const StudyInput& input) {
       continue;
     }
     const std::string number = std::to_string(gpus) + " GPUs: ";
+    compared = compared || plan.by_cpu > 0 || (first && !plan.weak);
     if (first && !plan.weak &&
         (!same_bits(first->start, fit.start) || first->end.labels != fit.end.labels ||
          !same_bits(first->end.centroids, fit.end.centroids))) {
@@ -395,7 +403,9 @@ StudyOutput run(const StudyInput& input) {
     output.rows.push_back(row_of(plan, gpus, n, fit, *first, first_gpus));
   }
   use_gpus(1);
-  output.findings["bits"] = output.wrong.empty() ? "the same" : output.wrong;
+  output.findings["bits"] = !output.wrong.empty() ? output.wrong
+                            : compared            ? "the same"
+                                                  : "not compared";
   return output;
 }
 

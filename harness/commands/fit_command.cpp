@@ -507,10 +507,11 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  // A start that a GPU chooses and the variant share one upload.
+  // A start that a GPU chooses and the variant share one upload; a library's process cannot.
   std::optional<KeptGpuRows> kept;
   if constexpr (std::is_same_v<T, float>) {
-    if (registered.traits.gpu) kept.emplace(problem.points, problem.shape.n, problem.shape.d);
+    const bool ours = registered.traits.gpu && registered.backend != "python";
+    if (ours) kept.emplace(problem.points, problem.shape.n, problem.shape.d);
   }
   Points initial = first_centroids(options, registered, problem, points, init);
   if (problem.spherical) initial = unit_rows(initial);
