@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  what does a whole fit gain from several GPUs of a host?
-// Method:    the first centroids and Lloyd's iterations by nccl_exact, as `fit --gpus` runs them, on
+// Method:    the first centroids and Lloyd's iterations by nccl_exact, shared as `fit --gpus` does, on
 //            1, 2, 4, ... GPUs: the same points (strong), or as many on each (weak). Seeds, labels
 //            and centroids must have the same bits for every number of GPUs, and be those of the CPU
 // Time:      from points in the host's pageable memory to labels and centroids there, of a process
@@ -329,7 +329,9 @@ StudyOutput run(const StudyInput& input) {
       "GPU. Times are " +
           (plan.repeats == 1 ? std::string("of one fit")
                              : "medians of " + std::to_string(plan.repeats) + " fits") +
-          ", of a process that has called before."};
+          ", of a process that has called before; iteration_seconds and communication_seconds are "
+          "of "
+          "the first iterations of the last one."};
   const auto absent = [&](std::int64_t gpus, const std::string& why) {
     output.notes.push_back("Left out: " + std::to_string(gpus) +
                            (gpus == 1 ? " GPU (" : " GPUs (") + why + ")");

@@ -271,10 +271,18 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
 /// What runs where nobody chooses, if a GPU could, and `why`.
 const RegisteredVariant& that_is_quicker(const FitOptions& options, const RegisteredVariant& chosen,
                                          const Shape& shape, int threads, std::string& said) {
-  if (options.variant_is_chosen || gpus_in_use() > 1) return chosen;
+  if (options.variant_is_chosen || gpus_in_use() > 1 || process_ranks().size() > 1) return chosen;
   std::string why;
   const std::int64_t iterations = options.iterations > 0 ? options.iterations : kIterationsOfFit;
   const RegisteredVariant& quicker = variant_for_fit(shape, iterations, threads, why);
+  if (const double need = device_memory_need(quicker, shape); need > 0) {
+    // Others may have some of the GPU's memory; nobody asked for a GPU.
+    const auto memory = gpu_memory();
+    if (!memory ||
+        need > static_cast<double>(at_most_granted(kGrantedGpuMemory, memory->free_bytes))) {
+      return chosen;
+    }
+  }
   if (!options.weights.empty() && !quicker.traits.weights) return chosen;
   if (by_cosine(options) && !quicker.traits.spherical) return chosen;
   said = why;

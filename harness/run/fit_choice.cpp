@@ -85,8 +85,8 @@ FitChoice choose_for_fit(const FitFacts& facts,
   FitChoice choice;
   choice.cpu_seconds = rough_on_cpu(facts);
   choice.gpu_seconds = kStartOfCuda + rough_on_gpu(facts);
-  const std::string fit =
-      "a fit of " + counted(facts.iterations, "iteration", "iterations") + " is expected to take ";
+  const std::string fit = "a fit of " + counted(facts.iterations, "iteration", "iterations") +
+                          ", without first centroids, is expected to take ";
   // Rates are right within a factor of a few.
   if (choice.cpu_seconds < kStartOfCuda / 4) {
     choice.why = fit + format_seconds(choice.cpu_seconds) + ", less than CUDA's start";

@@ -66,7 +66,13 @@ class Translation {
     const char c = escaped();
     if (is_digit(c)) throw InputError("back-references are not supported");
     if (c == 'D') return "[^0-9]";
-    return c == 'd' ? "[0-9]" : std::string("\\") + c;
+    if (c == 'd') return "[0-9]";
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0 &&
+        std::string_view("wWsSbB").find(c) == std::string_view::npos) {
+      throw InputError(std::string("\\") + c +
+                       " means nothing here; \\d \\D \\w \\W \\s \\S \\b \\B do");
+    }
+    return std::string("\\") + c;
   }
 
   void bracket() {
@@ -77,6 +83,9 @@ class Translation {
       if (next_is("\\")) {
         const char c = escaped();
         const std::string letters = class_of(c);
+        if (letters.empty() && std::isalpha(static_cast<unsigned char>(c)) != 0) {
+          throw InputError(std::string("\\") + c + " means nothing in [...]; \\d \\w \\s do");
+        }
         posix_ += letters.empty() ? std::string("[.") + c + ".]" : letters;
       } else if (next_is("[:")) {
         const std::size_t end = std::min(text_.find(":]", at_), text_.size() - 2) + 2;
@@ -100,7 +109,7 @@ class Translation {
     if (c == '(' && ++depth_ > kDeepest) {
       throw InputError("more than " + std::to_string(kDeepest) + " ( within one another");
     }
-    if (c == ')') --depth_;
+    if (c == ')' && --depth_ < 0) throw InputError("a ) without its (; \\) is the sign itself");
     if (std::string_view("|*+?{").find(c) != std::string_view::npos && ++choices_ > kMostChoices) {
       throw InputError("more than " + std::to_string(kMostChoices) + " of the signs | * + ? {");
     }

@@ -137,7 +137,7 @@ class SharedRows {
     upload_bytes(host, rows->data(), static_cast<std::int64_t>(rows->bytes()));
     if (keeps(host, count) && there_is_room(2 * rows->bytes())) {
       const std::lock_guard lock(mutex());
-      all().push_back({host, current_device(), rows, true});
+      if (are_kept(host, count)) all().push_back({host, current_device(), rows, true});
     }
     return rows;
   }
@@ -169,10 +169,7 @@ class SharedRows {
   }
   static bool keeps(const float* host, std::int64_t count) {
     const std::lock_guard lock(mutex());
-    return std::any_of(arrays().begin(), arrays().end(), [&](const auto& one) {
-      return !std::less<>()(host, one.first) &&
-             !std::less<>()(one.first + one.second, host + count);
-    });
+    return are_kept(host, count);
   }
 
   /// Null: they have to be sent.
@@ -205,6 +202,13 @@ class SharedRows {
 
  private:
   friend class Scope;
+  /// Of who holds the lock.
+  static bool are_kept(const float* host, std::int64_t count) {
+    return std::any_of(arrays().begin(), arrays().end(), [&](const auto& one) {
+      return !std::less<>()(host, one.first) &&
+             !std::less<>()(one.first + one.second, host + count);
+    });
+  }
   static bool there_is_room(std::size_t bytes) {
     std::size_t unused = 0;
     std::size_t total = 0;

@@ -45,7 +45,8 @@ TEST(Pattern, IsFoundAnywhere) {
 TEST(Pattern, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("ab("), HasSubstr("--only 'ab(' is not a regular expression: "));
   EXPECT_THAT(refusal("a\x1b("), HasSubstr("'a\\x1b('"));
-  for (const char* text : {"[a", "[z-a]", "*a", "a{3,2}", "(a)\\1", "(?=a)", "\\", "[[:odd:]]"}) {
+  for (const char* text : {"[a", "[z-a]", "*a", "a{3,2}", "(a)\\1", "(?=a)", "\\", "[[:odd:]]",
+                           "\\x63pu", "\\tcpu", "\\Acpu", "[\\D]", "cpu)"}) {
     EXPECT_NE(refusal(text), "") << text;
   }
 }
