@@ -50,7 +50,8 @@ TEST(FitChoice, FollowsTheModelsOfWhatIsOnFile) {
   EXPECT_TRUE(quick.gpu);
   EXPECT_NEAR(quick.cpu_seconds, 4.1, 0.3);
   EXPECT_NEAR(quick.gpu_seconds, 0.35 + 0.24, 0.05);
-  EXPECT_THAT(quick.why, StartsWith("a fit of 100 iterations is expected to take 59"));
+  EXPECT_THAT(quick.why, StartsWith("a fit of 100 iterations, without first centroids, is "
+                                    "expected to take 59"));
   EXPECT_THAT(quick.why, HasSubstr("by cuda_best with CUDA's start (by results on file), 4."));
   EXPECT_THAT(quick.why, HasSubstr("by openmp_best (by results on file)"));
   // The same GPU next to a processor that is as quick.
