@@ -83,8 +83,9 @@ InitSpec parse_init(const std::string& text);
 /// same bytes on every machine. Throws InputError (rows out of range, k > n, threshold: "only 3 of
 /// 5 points are further apart than ...", file of a wrong shape). `weights`, n integers that add up to at most
 /// 2^53, matter to kmeans++ and ward. `gpu`: these two, of float32 points, are chosen on the GPU in use, if it takes
-/// them.
+/// them. `largest`: the largest |coordinate|, where it is known.
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init,
-                         const std::int64_t* weights = nullptr, bool gpu = false);
+                         const std::int64_t* weights = nullptr, bool gpu = false,
+                         std::optional<double> largest = std::nullopt);
 
 }  // namespace kmeans

@@ -16,7 +16,6 @@
 #include "datasets/readers.h"
 #include "datasets/ward.h"
 #include "harness/support/errors.h"
-#include "harness/support/gpu_seeding.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
 #include "harness/support/text.h"
@@ -123,25 +122,16 @@ std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k,
 }
 
 template <class T>
-T largest_of(const Points& points, bool gpu, int threads) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (gpu && gpu_rows() != nullptr) {
-      const auto largest = gpu_rows()->largest_abs(points.data<T>(), points.n(), points.d());
-      if (largest) return *largest;
-    }
-  }
-  return largest_abs(points.data<T>(), points.n() * points.d(), threads);
-}
-
-template <class T>
-SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weights, bool gpu) {
+SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weights, bool gpu,
+                                  std::optional<double> largest) {
   const int threads = usable_processors();
   const T* x = points.data<T>();
   return {.points = x,
           .n = points.n(),
           .d = points.d(),
           .weights = weights,
-          .max_abs = largest_of<T>(points, gpu, threads),
+          .max_abs =
+              largest ? static_cast<T>(*largest) : largest_abs(x, points.n() * points.d(), threads),
           .threads = threads,
           .gpu = gpu};
 }
@@ -170,7 +160,8 @@ Points centroids_from_file(const Points& points, std::int64_t k, const InitSpec&
 
 template <class T>
 Points choose(const Points& points, std::int64_t k, const InitSpec& init,
-              const std::int64_t* weights, bool gpu) {
+              const std::int64_t* weights, bool gpu, std::optional<double> largest) {
+  const auto problem = [&] { return seeding_problem<T>(points, weights, gpu, largest); };
   switch (init.method) {
     case InitSpec::Method::random: return gather<T>(points, random_rows(points.n(), k, init.seed));
     case InitSpec::Method::rows: {
@@ -187,10 +178,9 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init,
       return gather<T>(points, init.rows);
     }
     case InitSpec::Method::kmeans_plus_plus:
-      return gather<T>(points,
-                       plus_plus_rows(seeding_problem<T>(points, weights, gpu), k, init.seed));
+      return gather<T>(points, plus_plus_rows(problem(), k, init.seed));
     case InitSpec::Method::ward: {
-      const auto centroids = ward_centroids(seeding_problem<T>(points, weights, gpu), k, init.seed);
+      const auto centroids = ward_centroids(problem(), k, init.seed);
       return make_points(centroids.data(), k, points.d());
     }
     case InitSpec::Method::threshold:
@@ -255,14 +245,15 @@ InitSpec parse_init(const std::string& text) {
 }
 
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init,
-                         const std::int64_t* weights, bool gpu) {
+                         const std::int64_t* weights, bool gpu, std::optional<double> largest) {
   if (k < 1) throw InputError("k = " + std::to_string(k) + " must be at least 1");
   if (k > points.n()) {
     throw InputError("k = " + std::to_string(k) + " exceeds the number of points, " +
                      std::to_string(points.n()));
   }
-  return points.scalar() == ScalarType::f32 ? choose<float>(points, k, init, weights, gpu)
-                                            : choose<double>(points, k, init, weights, gpu);
+  return points.scalar() == ScalarType::f32
+             ? choose<float>(points, k, init, weights, gpu, largest)
+             : choose<double>(points, k, init, weights, gpu, largest);
 }
 
 }  // namespace kmeans

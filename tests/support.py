@@ -46,7 +46,7 @@ def kmeans_bench(
 
 
 def says(text: str, *parts: str) -> bool:
-    """Numbers and names, in this order, whatever is said between them: sentences may change."""
+    """Whether the text holds these parts in this order. Other words may stand between them."""
     return (
         re.search(
             ".*".join(map(re.escape, parts)), text.replace("\N{MULTIPLICATION SIGN}", "x"), re.S

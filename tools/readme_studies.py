@@ -50,7 +50,7 @@ def whole_fits(result: Result, own: str, yardstick: str) -> str:
     bases = [rows[yardstick] for rows in done if yardstick in rows]
     used = captions.gpus_used(result)
     text = (
-        f"**A whole fit is short, and ends well.** On {captions.machine_name(result)}"
+        f"**A whole fit is short.** On {captions.machine_name(result)}"
         f"{f', {used} each' if used else ''}, `{own}` is first within 1 % of the best inertia at "
         f"{_share(ahead, done)} [fits](docs/fits.md) of `{result.experiment}` that ran, from host "
         "memory to host memory"
@@ -71,7 +71,8 @@ def whole_fits(result: Result, own: str, yardstick: str) -> str:
     text += "."
     if shorter:
         text += (
-            f" Their shorter calls end {_between((r['excess'] for r in shorter), percent)} above."
+            f" Their shorter calls end {_between((r['excess'] for r in shorter), percent)} above the "
+            "best."
         )
     if _side_by_side(result):
         text += " Fits ran side by side and shared the processors."
@@ -135,7 +136,7 @@ def seeds(result: Result) -> str:
         f"On {captions.machine_name(result)}, at (n, d, k) = {where}, k-means++ takes "
         f"{_each(row['gpu_seconds'] for row in plus)} on one GPU that has the points, "
         f"{_each(row['seconds'] for row in plus)} with their transfer. Three iterations and "
-        f"fifteen reads of the points, the goal, take {_each(goals)}: it is "
+        f"fifteen reads of the points, our goal, take {_each(goals)}: it is "
         f"{'met' if met == len(goals) else f'met at {met}' if met else 'missed'}. `ward` takes "
         f"{_each(row['gpu_seconds'] for row in ward)}. On {threads}, at k ≥ {_MANY}, k-means++ is "
         f"{faster[0]} times as fast as scikit-learn's, `ward` {faster[1]} times; `ward`'s inertia "

@@ -7,11 +7,11 @@
 // Time:      from points in the host's pageable memory to labels and centroids there, of a process
 //            that has called before; the median of some fits
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,12 +21,14 @@
 #include "experiments/studies/_common.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/kept_gpu_memory.h"
+#include "harness/support/clock.h"
 #include "harness/support/errors.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
+#include "harness/verify/stage_times.h"
 
 namespace kmeans::studies::fit_on_gpus {
 namespace {
@@ -48,31 +50,6 @@ struct Plan {
   std::int64_t repeats = 0;
   std::int64_t by_cpu = 0;  // iterations
   bool start_by_cpu = false;
-};
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Of a stage "communication"; what a GPU does in it is waited for.
-class Communication final : public StageRecorder {
- public:
-  void begin(const char* stage) override {
-    gpu_synchronize();
-    counts_ = std::string(stage) == "communication";
-    start_ = Clock::now();
-  }
-  void end() override {
-    gpu_synchronize();
-    if (counts_) seconds += seconds_since(start_);
-  }
-  double seconds = 0;
-
- private:
-  bool counts_ = false;
-  Clock::time_point start_;
 };
 
 struct Seconds {
@@ -106,25 +83,21 @@ std::vector<float> choose(const SeedingProblem<float>& seeding, std::int64_t k, 
                                            : plus_plus_rows(seeding, k, kSeed));
 }
 
-/// The points of a fit, all that an engine or a board wants to know of them.
+/// The points of a fit, as a board and as an engine want them.
 struct Given {
   SeedingProblem<float> seeding;
   Problem<float> lloyd;
 };
 
-Given given(const Points& points, std::int64_t n, std::int64_t k, int threads,
-            std::optional<float> known = std::nullopt) {
+Given given(const Points& points, std::int64_t n, std::int64_t k, int threads) {
   const auto* data = points.data<float>();
-  const float largest = known ? *known : largest_abs(data, n * points.d(), threads);
   Given all;
-  all.seeding.points = data;
-  all.seeding.n = n;
-  all.seeding.d = points.d();
+  all.seeding = {.points = data, .n = n, .d = points.d()};
+  all.seeding.max_abs = largest_abs(data, n * points.d(), threads);
   all.seeding.threads = threads;
-  all.seeding.max_abs = largest;
   all.lloyd.shape = {n, points.d(), k};
   all.lloyd.points = data;
-  all.lloyd.max_abs = largest;
+  all.lloyd.max_abs = all.seeding.max_abs;
   all.lloyd.threads = threads;
   return all;
 }
@@ -146,11 +119,10 @@ void follow(Session<float>& session, const Plan& plan, Fit& fit) {
 }
 
 /// One whole fit; times are appended. Empty, or why it could not be.
-std::string run_fit(const Points& points, std::int64_t n, const Plan& plan, int threads, Fit& fit) {
+std::string run_fit(const Given& all, const Plan& plan, Fit& fit) {
+  const auto [points, n, d] = std::tuple(all.seeding.points, all.seeding.n, all.seeding.d);
   const auto begin = Clock::now();
-  std::optional<KeptGpuRows> kept(std::in_place, points.data<float>(), n, points.d());
-  const auto largest = kept->largest_abs();
-  const Given all = given(points, n, plan.k, threads, largest);
+  std::optional<KeptGpuRows> kept(std::in_place, points, n, d);
   std::string why_not;
   fit.iterations = 0;
   fit.settled = false;
@@ -182,12 +154,15 @@ std::string run_fit(const Points& points, std::int64_t n, const Plan& plan, int 
   const auto some = Clock::now();
   session.step(few);
   fit.iteration = seconds_since(some) / static_cast<double>(few);
-  Communication communication;
-  session.variant().set_stage_recorder(&communication);
+  StageTimes stages(true);
+  session.variant().set_stage_recorder(&stages);
   session.reset();
   session.step(few);
   session.variant().set_stage_recorder(nullptr);
-  fit.communication = communication.seconds / static_cast<double>(few);
+  const auto times = stages.per_iteration(few);
+  if (const auto found = times.find("communication"); found != times.end()) {
+    fit.communication = found->second;
+  }
   if (plan.by_cpu > 0) {
     session.reset();
     session.step(plan.by_cpu);
@@ -201,11 +176,9 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 /// Of a fit on GPUs: what differs from the CPU's. Iterations from its start, and from its end one more.
-std::string differs_from_cpu(const Points& points, std::int64_t n, const Plan& plan, int threads,
-                             const Fit& fit) {
+std::string differs_from_cpu(const Given& all, const Plan& plan, const Fit& fit) {
   const RegisteredVariant* engine = exact_engine(EngineOn::threads);
   if (engine == nullptr) engine = &definition();
-  const Given all = given(points, n, plan.k, threads);
   if (plan.start_by_cpu && !same_bits(choose(all.seeding, plan.k, plan.ward, nullptr), fit.start)) {
     return "the start";
   }
@@ -271,7 +244,8 @@ void warm(const Plan& plan, int threads) {
   few.settles = false;
   few.by_cpu = 0;
   Fit fit;
-  run_fit(generate(parse_dataset(small), ScalarType::f32), kWarm, few, threads, fit);
+  const Points points = generate(parse_dataset(small), ScalarType::f32);
+  run_fit(given(points, kWarm, few.k, threads), few, fit);
 }
 
 double gained(double one, double now, std::int64_t first, std::int64_t gpus, bool weak) {
@@ -313,6 +287,40 @@ json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit,
            gained(first.iteration, fit.iteration, first_gpus, gpus, plan.weak)}};
 }
 
+void leave_out(StudyOutput& output, std::int64_t gpus, const std::string& why) {
+  output.notes.push_back("Left out: " + std::to_string(gpus) + (gpus == 1 ? " GPU (" : " GPUs (") +
+                         why + ")");
+}
+
+/// Of the numbers of GPUs those that this build and this machine have.
+std::vector<std::int64_t> counts_here(const Plan& plan, StudyOutput& output) {
+  std::string why;
+  if (gpu_board_factory() == nullptr) {
+    why = "this build has no CUDA";
+  } else if (current_gpu() == nullptr) {
+    why = gpu_status().problem;
+  } else if (const Support there = availability(require_variant(kShared)); !there.ok) {
+    why = there.reason;
+  }
+  if (!why.empty()) {
+    leave_out(output, plan.gpus.front(), why);
+    return {};
+  }
+  std::vector<std::int64_t> counts;
+  const std::int64_t visible = std::ssize(gpu_status().devices);
+  for (const auto gpus : plan.gpus) {
+    const std::string problem = gpus > visible ? std::to_string(visible) + " visible here"
+                                : gpus > 1     ? problem_with_gpus(static_cast<int>(gpus))
+                                               : "";
+    if (problem.empty()) {
+      counts.push_back(gpus);
+    } else {
+      leave_out(output, gpus, problem);
+    }
+  }
+  return counts;
+}
+
 StudyOutput run(const StudyInput& input) {
   const Plan plan = read_plan(input);
   StudyOutput output;
@@ -325,38 +333,14 @@ StudyOutput run(const StudyInput& input) {
       "Efficiency: of the same points, time on the fewest GPUs over the time on more and their "
       "number; "
       "of as many points a GPU, the first time over the later one.",
-      "Seeding includes the upload, which upload_seconds are; set-up runs two iterations on each "
-      "GPU. Times are " +
+      "Times are " +
           (plan.repeats == 1 ? std::string("of one fit")
                              : "medians of " + std::to_string(plan.repeats) + " fits") +
-          ", of a process that has called before; iteration_seconds and communication_seconds are "
-          "of "
-          "the first iterations of the last one."};
-  const auto absent = [&](std::int64_t gpus, const std::string& why) {
-    output.notes.push_back("Left out: " + std::to_string(gpus) +
-                           (gpus == 1 ? " GPU (" : " GPUs (") + why + ")");
-  };
-  if (gpu_board_factory() == nullptr || current_gpu() == nullptr) {
-    absent(plan.gpus.front(),
-           gpu_board_factory() == nullptr ? "this build has no CUDA" : gpu_status().problem);
-    return output;
-  }
-  if (const Support there = availability(require_variant(kShared)); !there.ok) {
-    absent(plan.gpus.front(), there.reason);
-    return output;
-  }
-  std::vector<std::int64_t> counts;
-  for (const auto gpus : plan.gpus) {
-    const std::string problem = problem_with_gpus(static_cast<int>(gpus));
-    if (gpus > 1 && !problem.empty()) {
-      const std::size_t visible = gpu_status().devices.size();
-      absent(gpus, gpus > std::ssize(gpu_status().devices)
-                       ? std::to_string(visible) + " visible here"
-                       : problem);
-      continue;
-    }
-    counts.push_back(gpus);
-  }
+          ", of a process that has called before and knows the largest coordinate. Seeding "
+          "includes "
+          "the upload, which upload_seconds are; set-up runs two iterations on each GPU. Times of "
+          "an iteration and of communication are those of the last fit's first iterations."};
+  const auto counts = counts_here(plan, output);
   if (counts.empty()) return output;
   json spec = plan.data;
   spec["n"] = plan.weak ? plan.n * *std::max_element(counts.begin(), counts.end()) : plan.n;
@@ -372,19 +356,20 @@ StudyOutput run(const StudyInput& input) {
         device_memory_need(require_variant(kShared), {n, plan.d, plan.k}, static_cast<int>(gpus));
     const auto memory = gpu_memory();
     if (memory && need > static_cast<double>(memory->free_bytes)) {
-      absent(gpus, "they do not hold the points");
+      leave_out(output, gpus, "they do not hold the points");
       continue;
     }
     warm(plan, input.threads);
+    const Given all = given(points, n, plan.k, input.threads);
     Fit fit;
     std::string problem;
     for (std::int64_t repeat = 0; repeat < plan.repeats && problem.empty(); ++repeat) {
-      problem = run_fit(points, n, plan, input.threads, fit);
+      problem = run_fit(all, plan, fit);
     }
     keep_gpu_memory(false);  // what other numbers of GPUs do not use
     keep_gpu_memory(true);
     if (!problem.empty()) {
-      absent(gpus, problem);
+      leave_out(output, gpus, problem);
       continue;
     }
     const std::string number = std::to_string(gpus) + " GPUs: ";
@@ -395,7 +380,7 @@ StudyOutput run(const StudyInput& input) {
       output.wrong = number + "other bits than on " + std::to_string(first_gpus);
     }
     if (plan.by_cpu > 0 && (!first || plan.weak)) {
-      const std::string differs = differs_from_cpu(points, n, plan, input.threads, fit);
+      const std::string differs = differs_from_cpu(all, plan, fit);
       if (!differs.empty()) output.wrong = number + differs + " differs from the CPU's";
     }
     if (!first) {

@@ -283,8 +283,6 @@ const RegisteredVariant& that_is_quicker(const FitOptions& options, const Regist
       return chosen;
     }
   }
-  if (!options.weights.empty() && !quicker.traits.weights) return chosen;
-  if (by_cosine(options) && !quicker.traits.spherical) return chosen;
   said = why;
   return quicker;
 }
@@ -492,7 +490,7 @@ Points first_centroids(const FitOptions& options, const RegisteredVariant& regis
     const double products =
         static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(k);
     return initial_centroids(points, k, init, problem.counted.weights,
-                             registered.traits.gpu && products > kLittle);
+                             registered.traits.gpu && products > kLittle, problem.max_abs);
   }
   const auto centroids = seed_by_ranks(ranks, problem.points_file, options.k, options.init,
                                        problem.max_abs, problem.threads);

@@ -2,7 +2,6 @@
 #include "harness/commands/commands.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/ranks.h"
+#include "harness/support/clock.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/option_checks.h"
@@ -48,12 +48,6 @@ constexpr char kProblemMark = '\x01';
 constexpr double kSecondsToStart = 120;
 // Where no terminal shows the problem all the time, one line in so many seconds is a sign of life.
 constexpr double kSecondsBetweenLines = 10;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Which problem a variant is at, on standard error.
 class ShownProblem {

@@ -7,23 +7,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
+#include "harness/support/clock.h"
 #include "harness/support/direct_file.h"
 
 namespace kmeans {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::int64_t kBlockBytes = std::int64_t{64} << 20;
 constexpr int kAtOnce = 2;  // one read is under way while the other begins or ends
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// An open file, and blocks of it.
 class Source {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "harness/machine/machine.h"
-#include "harness/machine/ranks.h"
 #include "harness/record/measures.h"
 #include "harness/record/result_file.h"
 #include "harness/run/estimate.h"
@@ -112,7 +111,7 @@ const RegisteredVariant& variant_for_fit(const Shape& shape, std::int64_t iterat
                                          std::string& why) {
   const RegisteredVariant& cpu = variant_of_fits();
   const RegisteredVariant* gpu = find_variant(kFitsOnGpu);
-  if (gpu == nullptr || process_ranks().size() > 1) return cpu;
+  if (gpu == nullptr) return cpu;
   if (address_space_left()) return cpu;  // CUDA takes more addresses than memory
   const GpuDevice* device = current_gpu();
   if (device == nullptr || !supports(*gpu, shape).ok) return cpu;

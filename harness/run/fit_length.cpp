@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/fit_length.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "datasets/ward.h"
 #include "harness/machine/machine.h"
 #include "harness/run/follow.h"
+#include "harness/support/clock.h"
 #include "harness/support/errors.h"
 #include "harness/support/process.h"
 #include "harness/variants/registry.h"
@@ -16,13 +16,7 @@
 namespace kmeans {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kSeedingRate = 4e9;  // multiply-adds in a second of one thread: a little slower
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 FitLength fit_followed(const RegisteredVariant& variant, const Points& points, std::int64_t k,
                        const InitSpec& init, int threads, double seconds, std::int64_t most) {

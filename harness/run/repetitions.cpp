@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "harness/machine/gpu.h"
+#include "harness/verify/stage_times.h"
 
 namespace kmeans {
 namespace {
@@ -40,35 +41,6 @@ std::int64_t executed_in_last_step(Session<T>& session, std::int64_t asked) {
 constexpr std::int64_t kMaxTimelessSteps = 100'000;
 // A look at the pace takes most of a millisecond, and empties the nearest cache.
 constexpr double kWatchEverySeconds = 4e-3;
-
-// Sums the seconds of each stage. Work on a GPU is waited for at both ends, or a stage would only
-// hold the time that its launches take.
-class StageTimes final : public StageRecorder {
- public:
-  explicit StageTimes(bool on_our_gpu) : on_our_gpu_(on_our_gpu) {}
-
-  void begin(const char* stage) override {
-    if (on_our_gpu_) gpu_synchronize();
-    stage_ = stage;
-    start_ = std::chrono::steady_clock::now();
-  }
-  void end() override {
-    if (on_our_gpu_) gpu_synchronize();
-    seconds_[stage_] +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  [[nodiscard]] std::map<std::string, double> per_iteration(std::int64_t iterations) const {
-    auto result = seconds_;
-    for (auto& [stage, seconds] : result) seconds /= static_cast<double>(iterations);
-    return result;
-  }
-
- private:
-  bool on_our_gpu_;
-  std::string stage_;
-  std::chrono::steady_clock::time_point start_;
-  std::map<std::string, double> seconds_;
-};
 
 }  // namespace
 

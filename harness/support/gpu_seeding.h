@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "harness/support/seed_distances.h"
@@ -28,8 +27,6 @@ inline GpuBoardFactory& gpu_board_factory() {
 struct GpuRows {
   void (*keep)(const float* points, std::int64_t count);
   void (*give_up)(const float* points);
-  /// Sends them; nothing where there is no room, or nobody keeps them.
-  std::optional<float> (*largest_abs)(const float* points, std::int64_t n, std::int64_t d);
 };
 
 /// Set as gpu_board_factory().
@@ -42,7 +39,7 @@ inline const GpuRows*& gpu_rows() {
 /// The points must stay as they are.
 class KeptGpuRows {
  public:
-  KeptGpuRows(const float* points, std::int64_t n, std::int64_t d) : points_(points), n_(n), d_(d) {
+  KeptGpuRows(const float* points, std::int64_t n, std::int64_t d) : points_(points) {
     if (gpu_rows() != nullptr) gpu_rows()->keep(points, n * d);
   }
   ~KeptGpuRows() {
@@ -51,15 +48,8 @@ class KeptGpuRows {
   KeptGpuRows(const KeptGpuRows&) = delete;
   KeptGpuRows& operator=(const KeptGpuRows&) = delete;
 
-  /// As largest_abs() of the host; nothing where no GPU does it.
-  [[nodiscard]] std::optional<float> largest_abs() const {
-    return gpu_rows() != nullptr ? gpu_rows()->largest_abs(points_, n_, d_) : std::nullopt;
-  }
-
  private:
   const float* points_;
-  std::int64_t n_;
-  std::int64_t d_;
 };
 
 }  // namespace kmeans

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -24,13 +23,12 @@
 #include <set>
 #include <string_view>
 
+#include "harness/support/clock.h"
 #include "harness/support/spawn.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // How long a program may tidy up after SIGTERM before SIGKILL.
 constexpr double kGraceSeconds = 2;
@@ -95,10 +93,6 @@ class PointerTable {
   const int error = errno;
   [[maybe_unused]] const auto ignored = ::write(report, &error, sizeof error);
   ::_exit(127);
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 /// The processes whose parent this one is; nothing where the kernel does not list them.

@@ -8,11 +8,9 @@
 // begins, so some are thrown at a time: which of them would take whose place is found for all pairs at once, and the
 // host, one dart after the other, looks up what that means.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +21,6 @@
 #include "harness/support/parallel.h"
 #include "harness/support/ward_costs.h"
 #include "implementations/cuda/_nearest_seeds.h"
-#include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_seed_kernels.cuh"
 #include "implementations/cuda/_upload.cuh"
 
@@ -366,16 +363,6 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::unique_ptr<NearestSeeds> matrix_units_;
 };
 
-/// work(gpu) on a thread for each of so many GPUs, whose own that GPU is.
-template <class Work>
-void on_gpus(int gpus, const Work& work) {
-  kmeans::for_each_part(gpus, gpus, [&](std::int64_t gpu) {
-    if (gpus > 1) KMEANS_CUDA(cudaSetDevice(static_cast<int>(gpu)));
-    work(gpu);
-  });
-  kmeans::bind_gpu();  // this thread's own again
-}
-
 /// The points of several GPUs, each its own rows; the seeds are on all of them.
 class SharedBoard final : public kmeans::SeedingBoard<float> {
  public:
@@ -451,7 +438,12 @@ class SharedBoard final : public kmeans::SeedingBoard<float> {
  private:
   template <class Work>
   void on_each(const Work& work) const {
-    on_gpus(static_cast<int>(boards_.size()), work);
+    const auto gpus = static_cast<std::int64_t>(boards_.size());
+    kmeans::for_each_part(gpus, static_cast<int>(gpus), [&](std::int64_t gpu) {
+      KMEANS_CUDA(cudaSetDevice(static_cast<int>(gpu)));
+      work(gpu);
+    });
+    kmeans::bind_gpu();  // this thread's own again
   }
 
   std::vector<std::unique_ptr<GpuBoard>> boards_;
@@ -491,28 +483,7 @@ std::unique_ptr<kmeans::SeedingBoard<float>> make(const SeedingProblem<float>& p
   return std::make_unique<GpuBoard>(problem, most);
 }
 
-/// The GPUs in use send rows that are kept, and look through them.
-std::optional<float> largest_of_kept(const float* points, std::int64_t n, std::int64_t d) {
-  if (kmeans::current_gpu() == nullptr || !SharedRows::keeps(points, n * d)) return std::nullopt;
-  kmeans::bind_gpu();
-  const int gpus = static_cast<int>(std::min<std::int64_t>(kmeans::gpus_in_use(), n));
-  std::vector<std::optional<float>> largest(gpus);
-  on_gpus(gpus, [&](std::int64_t gpu) {
-    const std::int64_t first = kmeans::first_row(n, static_cast<int>(gpu), gpus);
-    const std::int64_t count = (kmeans::first_row(n, static_cast<int>(gpu) + 1, gpus) - first) * d;
-    const auto rows = SharedRows::sent_and_kept(points + first * d, count);
-    if (rows != nullptr) largest[gpu] = largest_abs_on_gpu(rows->data(), count);
-  });
-  float all = 0;
-  for (const auto& own : largest) {
-    if (!own) return std::nullopt;
-    all = std::isnan(*own) ? *own : std::max(all, *own);  // NaN and infinity stay
-  }
-  return all;
-}
-
-constexpr kmeans::GpuRows kRows{
-    .keep = SharedRows::keep, .give_up = SharedRows::give_up, .largest_abs = largest_of_kept};
+constexpr kmeans::GpuRows kRows{.keep = SharedRows::keep, .give_up = SharedRows::give_up};
 
 [[maybe_unused]] const bool said = [] {
   kmeans::gpu_board_factory() = make;

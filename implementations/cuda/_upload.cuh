@@ -135,19 +135,11 @@ class SharedRows {
   static Rows send(const float* host, std::int64_t count) {
     auto rows = std::make_shared<DeviceBuffer<float>>(count);
     upload_bytes(host, rows->data(), static_cast<std::int64_t>(rows->bytes()));
-    if (keeps(host, count) && there_is_room(2 * rows->bytes())) {
-      const std::lock_guard lock(mutex());
-      if (are_kept(host, count)) all().push_back({host, current_device(), rows, true});
+    const std::lock_guard lock(mutex());
+    if (is_kept(host, count) && there_is_room(2 * rows->bytes())) {
+      all().push_back({host, current_device(), rows, true});
     }
     return rows;
-  }
-
-  /// Null where there is no room to keep them, or nobody wants it.
-  static Rows sent_and_kept(const float* host, std::int64_t count) {
-    if (const Rows known = of(host, count)) return known;
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    if (!keeps(host, count) || !there_is_room(3 * bytes)) return nullptr;
-    return send(host, count);
   }
 
   /// What is sent of this array stays on the GPU until it is given up; until then the array stays as it is.
@@ -166,10 +158,6 @@ class SharedRows {
       return known.kept && !std::less<>()(known.host, first) &&
              std::less<>()(known.host, first + count);
     });
-  }
-  static bool keeps(const float* host, std::int64_t count) {
-    const std::lock_guard lock(mutex());
-    return are_kept(host, count);
   }
 
   /// Null: they have to be sent.
@@ -202,8 +190,8 @@ class SharedRows {
 
  private:
   friend class Scope;
-  /// Of who holds the lock.
-  static bool are_kept(const float* host, std::int64_t count) {
+  /// The caller holds the lock.
+  static bool is_kept(const float* host, std::int64_t count) {
     return std::any_of(arrays().begin(), arrays().end(), [&](const auto& one) {
       return !std::less<>()(host, one.first) &&
              !std::less<>()(one.first + one.second, host + count);

@@ -9,7 +9,7 @@
 
 namespace kmeans::test {
 
-/// Numbers and names, in this order, whatever is said between them: sentences may change.
+/// Matches a text that holds these parts in this order. Other words may stand between them.
 inline ::testing::Matcher<const std::string&> Says(std::initializer_list<std::string> parts) {
   return ::testing::Truly([parts = std::vector<std::string>(parts)](const std::string& text) {
     std::size_t at = 0;

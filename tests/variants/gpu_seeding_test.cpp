@@ -137,7 +137,9 @@ TEST_F(GpuSeeding, RowsThatAreKeptAreSentOnce) {
   const auto right = labels_of(before);
   {
     const KeptGpuRows kept(points.data(), n, d);
-    EXPECT_EQ(kept.largest_abs(), largest_abs(before.data(), n * d, 1));
+    SeedingProblem<float> seeding{.points = points.data(), .n = n, .d = d};
+    seeding.max_abs = largest_abs(before.data(), n * d, 1);
+    board(seeding, k);                           // sends them
     std::reverse(points.begin(), points.end());  // who reads them now has other points
     EXPECT_EQ(labels_of(points), right);
   }
