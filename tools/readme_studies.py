@@ -70,10 +70,8 @@ def whole_fits(result: Result, own: str, yardstick: str) -> str:
         text += "; at the others their defaults do not get there"
     text += "."
     if shorter:
-        text += (
-            f" Their shorter calls end {_between((r['excess'] for r in shorter), percent)} above the "
-            "best."
-        )
+        above = _between((row["excess"] for row in shorter), percent)
+        text += f" Their shorter calls end {above} above the best."
     if _side_by_side(result):
         text += " Fits ran side by side and shared the processors."
     return text

@@ -122,7 +122,7 @@ void follow(Session<float>& session, const Plan& plan, Fit& fit) {
 std::string run_fit(const Given& all, const Plan& plan, Fit& fit) {
   const auto [points, n, d] = std::tuple(all.seeding.points, all.seeding.n, all.seeding.d);
   const auto begin = Clock::now();
-  std::optional<KeptGpuRows> kept(std::in_place, points, n, d);
+  auto kept = std::make_unique<KeptGpuRows>(points, n, d);
   std::string why_not;
   fit.iterations = 0;
   fit.settled = false;

@@ -514,10 +514,12 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
   }
   check_range(problem, registered.traits);
   // A start that a GPU chooses and the variant share one upload; a library's process cannot.
-  std::optional<KeptGpuRows> kept;
+  std::unique_ptr<KeptGpuRows> kept;
   if constexpr (std::is_same_v<T, float>) {
     const bool ours = registered.traits.gpu && registered.backend != "python";
-    if (ours) kept.emplace(problem.points, problem.shape.n, problem.shape.d);
+    if (ours) {
+      kept = std::make_unique<KeptGpuRows>(problem.points, problem.shape.n, problem.shape.d);
+    }
   }
   Points initial = first_centroids(options, registered, problem, points, init);
   if (problem.spherical) initial = unit_rows(initial);
