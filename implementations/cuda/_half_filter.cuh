@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "implementations/cuda/_append.cuh"
 #include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_early_launch.cuh"
@@ -387,7 +388,7 @@ struct FindNearest {
     if (pending_count + __popc(open) > kPending) finish();
     if (writes && !decided) {
       // Above the roundings here.
-      pending[pending_count + __popc(open & ((1U << lane) - 1))] = {
+      pending[pending_count + rank_in(open, lane)] = {
           i, own.upper + 0x1p-20F * fabsf(own.upper),
           judges && own.is_pair() ? own.pair() : int2{-1, -1}};
     }
@@ -400,21 +401,19 @@ struct FindNearest {
     __syncwarp();
     const Undecided own = pending[lane];
     const bool exists = lane < pending_count;
-    const unsigned pairs = __ballot_sync(kAllLanes, exists && own.pair.x >= 0);
-    const unsigned others = __ballot_sync(kAllLanes, exists && own.pair.x < 0);
-    unsigned long long place = 0;
-    if (lane == 0) place = atomicAdd(&dev_state->pairs, __popc(pairs));
-    if (lane == 1) place = atomicAdd(&dev_state->undecided, __popc(others));
-    const unsigned long long first_pair = __shfl_sync(kAllLanes, place, 0);
-    const unsigned long long first_other = __shfl_sync(kAllLanes, place, 1);
-    const unsigned below = (1U << lane) - 1;
-    if (exists && own.pair.x >= 0) {
-      dev_pairs[first_pair + __popc(pairs & below)] = {rows.point_of(own.row), own.pair.x,
-                                                       own.pair.y};
+    const bool is_pair = exists && own.pair.x >= 0;
+    const unsigned pairs = __ballot_sync(kAllLanes, is_pair);
+    const unsigned others = __ballot_sync(kAllLanes, exists && !is_pair);
+    unsigned long long firsts[2];
+    append_lanes({&dev_state->pairs, &dev_state->undecided}, {pairs, others}, firsts);
+    if (is_pair) {
+      dev_pairs[firsts[0] + rank_in(pairs, lane)] = {rows.point_of(own.row), own.pair.x,
+                                                     own.pair.y};
     } else if (exists) {
-      dev_undecided[first_other + __popc(others & below)] = own.row;
-      dev_undecided_points[first_other + __popc(others & below)] = rows.point_of(own.row);
-      dev_limits[first_other + __popc(others & below)] = own.limit;
+      const auto slot = firsts[1] + rank_in(others, lane);
+      dev_undecided[slot] = own.row;
+      dev_undecided_points[slot] = rows.point_of(own.row);
+      dev_limits[slot] = own.limit;
     }
     __syncwarp();
     pending_count = 0;

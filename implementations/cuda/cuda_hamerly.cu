@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "implementations/cuda/_append.cuh"
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_half_filter.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
@@ -85,9 +86,7 @@ __global__ void __launch_bounds__(kTestThreads)
     of_warp += __popc(open[p]);
   }
   __syncthreads();
-  int before = 0;
-  if (lane == 0) before = atomicAdd(&of_block, of_warp);
-  before = __shfl_sync(kAllLanes, before, 0);
+  const int before = append_entries(&of_block, of_warp);
   __syncthreads();
   if (threadIdx.x == 0) first_of_block = atomicAdd(&dev_state->open, of_block);
   __syncthreads();
@@ -95,8 +94,7 @@ __global__ void __launch_bounds__(kTestThreads)
 #pragma unroll
   for (int p = 0; p < kTestPoints; ++p) {
     if ((open[p] >> lane & 1) != 0) {
-      own[__popc(open[p] & ((1U << lane) - 1))] =
-          static_cast<std::int32_t>(first + p * kTestThreads);
+      own[rank_in(open[p], lane)] = static_cast<std::int32_t>(first + p * kTestThreads);
     }
     own += __popc(open[p]);
   }
