@@ -21,51 +21,6 @@ namespace {
 // A stream apart from those of the generators, so that a seed used for both gives unrelated numbers.
 constexpr std::uint64_t kPlusPlus = 102;
 
-// How long a round goes on with the distances that it began with, by the number of seeds then. A pass
-// costs a look at all points, a dart one at the round's own seeds; what was hit often is missed often.
-constexpr std::int64_t most_hits(std::int64_t seeds) {
-  return std::max<std::int64_t>(3 * seeds, 15);
-}
-constexpr std::int64_t most_misses(std::int64_t seeds) {
-  return std::max<std::int64_t>(2 * seeds, 32);
-}
-
-// Darts that are located together: what their number changes is time alone.
-constexpr std::int64_t kDartsAtOnce = 1024;
-
-/// Dart number 0, 1, 2, ...: where they come down on so much width.
-class Darts {
- public:
-  explicit Darts(std::uint64_t seed) : random_(seed, kPlusPlus) {}
-
-  /// The next ones, of which those that are thrown are counted by thrown().
-  [[nodiscard]] std::vector<std::uint64_t> next(std::int64_t count, std::uint64_t width) const {
-    std::vector<std::uint64_t> positions;
-    for (std::int64_t t = 0; t < count; ++t) positions.push_back(position(number_ + t, width));
-    return positions;
-  }
-  void thrown(std::size_t count) { number_ += count; }
-
- private:
-  /// floor(u * width / 2^128), u of 128 bits: each place has its chance to within 2^-64 of it.
-  [[nodiscard]] std::uint64_t position(std::uint64_t number, std::uint64_t width) const {
-    const auto high = static_cast<unsigned __int128>(random_.bits(2 * number)) * width;
-    const auto low = static_cast<unsigned __int128>(random_.bits(2 * number + 1)) * width;
-    return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
-  }
-
-  CounterRandom random_;
-  std::uint64_t number_ = 0;
-};
-
-/// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers of two.
-double bar_scale(double largest, std::uint64_t total_weight) {
-  int exponent = 0;
-  std::frexp(largest, &exponent);  // largest < 2^exponent
-  const int width = std::bit_width(total_weight - 1);
-  return exact::power_of_two(std::min(62 - width - exponent, 1000));
-}
-
 template <class T>
 void append_unused(const SeedingProblem<T>& problem, std::int64_t k,
                    std::vector<std::int64_t>& rows) {
@@ -123,6 +78,43 @@ class PlainSeedDistances final : public SeedDistances<T> {
   double factor_ = 1;
 };
 
+/// Darts 0, 1, 2, ... of a stream, until there are k seeds, or no point has a bar any more.
+template <class T>
+std::vector<std::int64_t> play(SeedingBoard<T>& board, std::int64_t k, std::uint64_t key,
+                               const std::function<void()>& between) {
+  std::uint64_t dart = 0;
+  std::vector<std::int64_t> rows;
+  const auto throw_all = [&](std::uint64_t width, std::int64_t hits, std::int64_t misses) {
+    while (hits > 0 && misses > 0) {
+      if (between) between();
+      // Mostly they hit.
+      const std::int64_t wanted = std::min(hits + hits / 8 + 16, hits + misses - 1);
+      std::vector<std::uint64_t> places(std::min(kDartsAtOnce, wanted));
+      for (std::size_t t = 0; t < places.size(); ++t)
+        places[t] = place_of_dart(key, dart + t, width);
+      const auto some = board.locate(places);
+      const auto thrown = board.throw_darts(some, hits, misses);
+      dart += thrown.size();
+      for (std::size_t t = 0; t < thrown.size(); ++t) {
+        --(thrown[t] ? hits : misses);
+        if (thrown[t]) rows.push_back(some[t].row);
+      }
+    }
+  };
+  // Before the first pass all squared distances are 1, and the bars as high as the weights.
+  const std::uint64_t total_weight = board.weigh(1);
+  throw_all(total_weight, 1, 1);
+  const int weight_bits = std::bit_width(total_weight - 1);
+  while (static_cast<std::int64_t>(rows.size()) < k) {
+    const double largest = board.pass(between);
+    const std::uint64_t width = largest > 0 ? board.weigh(bar_scale(largest, weight_bits)) : 0;
+    if (width == 0) break;
+    const RoundLimits limits(static_cast<std::int64_t>(rows.size()), k);
+    throw_all(width, limits.hits, limits.misses);
+  }
+  return rows;
+}
+
 }  // namespace
 
 template <class T>
@@ -156,35 +148,11 @@ template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
                                          std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between) {
-  Darts darts(seed);
-  std::vector<std::int64_t> rows;
-  const auto play = [&](std::uint64_t width, std::int64_t hits, std::int64_t misses) {
-    while (hits > 0 && misses > 0) {
-      if (between) between();
-      // Mostly they hit.
-      const std::int64_t wanted = std::min(hits + hits / 8 + 16, hits + misses - 1);
-      const auto some = board.locate(darts.next(std::min(kDartsAtOnce, wanted), width));
-      const auto thrown = board.throw_darts(some, hits, misses);
-      darts.thrown(thrown.size());
-      for (std::size_t t = 0; t < thrown.size(); ++t) {
-        --(thrown[t] ? hits : misses);
-        if (thrown[t]) rows.push_back(some[t].row);
-      }
-    }
-  };
-  // Before the first pass all squared distances are 1, and the bars as high as the weights.
-  const std::uint64_t total_weight = board.weigh(1);
-  play(total_weight, 1, 1);
-  while (static_cast<std::int64_t>(rows.size()) < k) {
-    const double largest = board.pass(between);
-    const std::uint64_t width = largest > 0 ? board.weigh(bar_scale(largest, total_weight)) : 0;
-    if (width == 0) {  // every point with a weight is a seed, or like one
-      append_unused(problem, k, rows);
-      break;
-    }
-    const auto seeds = static_cast<std::int64_t>(rows.size());
-    play(width, std::min(k - seeds, most_hits(seeds)), most_misses(seeds));
-  }
+  const std::uint64_t key = CounterRandom(seed, kPlusPlus).key();
+  auto rows = board.play(k, key, between).value_or(std::vector<std::int64_t>{});
+  if (rows.empty()) rows = play(board, k, key, between);
+  // Every point with a weight is a seed, or like one.
+  if (static_cast<std::int64_t>(rows.size()) < k) append_unused(problem, k, rows);
   return rows;
 }
 

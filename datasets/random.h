@@ -26,8 +26,10 @@ class CounterRandom {
 
   /// 64 uniform bits.
   [[nodiscard]] constexpr std::uint64_t bits(std::uint64_t index) const {
-    return mix_bits(key_ + (index + 1) * kSplitMixIncrement);
+    return bits_of_stream(key_, index);
   }
+
+  [[nodiscard]] constexpr std::uint64_t key() const { return key_; }
 
   /// Multiples of 2^-53 in [0, 1).
   [[nodiscard]] constexpr double uniform(std::uint64_t index) const {

@@ -21,13 +21,6 @@ constexpr std::int64_t kSeedsOfACluster = 3;
 
 struct Registers;
 
-/// Merged: `from` into `into`, which is lower. Heights never fall towards the root.
-struct Merge {
-  std::int64_t into = 0;
-  std::int64_t from = 0;
-  double height = 0;
-};
-
 /// Clusters on their way to a single one, in slots; the order of the slots is that of their lowest members.
 class Agglomeration {
  public:
@@ -39,16 +32,10 @@ class Agglomeration {
         heights_(slots_.count()),
         neighbours_(slots_.count(), kNobody),
         near_(slots_.count()),
-        left_(slots_.count()) {
+        left_(slots_.count()),
+        rounding_(slots_) {
     std::iota(ids_.begin(), ids_.end(), 0);
     start_over();
-    double largest = 0;
-    for (const double value : slots_.means) largest = std::max(largest, std::abs(value));
-    double weight = 0;
-    for (const auto its : slots_.weights) weight += static_cast<double>(its);
-    const auto d = static_cast<double>(slots_.d);
-    rounding_ = (d + 16) * 0x1p-51;
-    drift_ = static_cast<double>(left_) * std::sqrt(weight * d) * largest * 0x1p-49;
   }
 
   /// Merges, the `wanted` lowest ones among them, in an order in which a cluster is made before it is merged.
@@ -134,26 +121,19 @@ class Agglomeration {
     }
     if (near.some.empty()) return;
     const Neighbour& nearest = near.some.front();
-    if (std::sqrt(nearest.cost) * (1 + rounding_) + drift_ <
-        std::sqrt(near.beyond) * (1 - rounding_)) {
-      neighbours_[c] = nearest.cluster;
-    }
+    if (rounding_.is_lower(nearest.cost, near.beyond)) neighbours_[c] = nearest.cluster;
   }
 
-  /// So many merges that have been made, than all that could still be made? No two clusters come nearer than the
-  /// nearest ones are now, but for rounding, as in choose_from_near().
+  /// So many merges that have been made, than all that could still be made?
   [[nodiscard]] bool are_lower_than_others(std::int64_t wanted) const {
     if (std::ssize(merges_) < wanted) return false;
-    if (wanted == 0) return true;
-    std::vector<double> made;
-    for (const Merge& merge : merges_) made.push_back(merge.height);
-    std::nth_element(made.begin(), made.begin() + (wanted - 1), made.end());
+    std::vector<double> heights;
+    for (const Merge& merge : merges_) heights.push_back(merge.height);
     double nearest = std::numeric_limits<double>::infinity();
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
       if (alive(c)) nearest = std::min(nearest, near_[c].some.front().cost);
     }
-    return std::sqrt(made[wanted - 1]) * (1 + rounding_) + drift_ <
-           std::sqrt(nearest) * (1 - rounding_);
+    return rounding_.are_lower(std::move(heights), wanted, nearest);
   }
 
   /// All pairs that are each other's nearest. What they become is no nearer to anyone than they were
@@ -235,8 +215,7 @@ class Agglomeration {
   std::vector<MergeCosts::Near> near_;  // of what they were when they were looked at
   std::vector<std::int64_t> into_;      // what a cluster was merged into; itself if it was not
   std::int64_t left_;
-  double rounding_ = 0;  // of the root of a cost, as a share
-  double drift_ = 0;     // by all merges' roundings of means
+  MergeRounding rounding_;
   std::unique_ptr<MergeCosts> costs_;
   std::vector<Merge> merges_;
 };
@@ -280,17 +259,22 @@ std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int6
                                         const std::function<void()>& between,
                                         const MakeMergeCosts& make) {
   const std::int64_t wanted = clusters.count() - k;
-  auto merges = Agglomeration(clusters, threads, make).run(wanted, between);
+  return clusters_of(Agglomeration(clusters, threads, make).run(wanted, between), clusters.count(),
+                     k);
+}
+
+std::vector<std::int32_t> clusters_of(std::vector<Merge> merges, std::int64_t count,
+                                      std::int64_t k) {
   // The lowest ones; of equal ones those that were made first, so none before what it is made of.
   std::stable_sort(merges.begin(), merges.end(),
                    [](const Merge& a, const Merge& b) { return a.height < b.height; });
-  merges.resize(wanted);
-  std::vector<std::int64_t> into(clusters.count());
+  merges.resize(count - k);
+  std::vector<std::int64_t> into(count);
   std::iota(into.begin(), into.end(), 0);
   for (const Merge& merge : merges) into[merge.from] = merge.into;
-  std::vector<std::int32_t> numbers(clusters.count());
+  std::vector<std::int32_t> numbers(count);
   std::int32_t next = 0;
-  for (std::int64_t c = 0; c < clusters.count(); ++c) {
+  for (std::int64_t c = 0; c < count; ++c) {
     // Who merges into a lower one has its number already.
     numbers[c] = into[c] == c ? next++ : numbers[into[c]];
   }
@@ -306,9 +290,9 @@ std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int
   const double largest = board.pass(between);
   const WeightedMeans cells = cells_of(problem, rows_at(problem, rows), largest, board);
   if (cells.count() < k) return {};
-  const auto numbers =
-      ward_clusters(cells, k, problem.threads, between,
-                    [&](const WeightedMeans& clusters) { return board.merge_costs(clusters); });
+  auto merges = board.merges(cells, cells.count() - k, between);
+  const auto numbers = merges ? clusters_of(std::move(*merges), cells.count(), k)
+                              : ward_clusters(cells, k, problem.threads, between);
   std::vector<double> sums(k * d);
   std::vector<double> weights(k);
   for (std::int64_t c = 0; c < cells.count(); ++c) {

@@ -27,6 +27,11 @@ std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int6
                                         const std::function<void()>& between = {},
                                         const MakeMergeCosts& make = {});
 
+/// The clusters after the count - k lowest merges, of equal ones those that come first, so numbered. Of clusters
+/// those that are merged are made before.
+std::vector<std::int32_t> clusters_of(std::vector<Merge> merges, std::int64_t count,
+                                      std::int64_t k);
+
 /// k x d centroids. 1 <= k <= n; the weights as for plus_plus_rows(). Where the points make fewer than k
 /// cells, they are those of plus_plus_rows(). `between` is called now and then, and may throw.
 std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int64_t k,

@@ -6,16 +6,37 @@
 
 #include <cstdint>
 
+#ifdef __CUDACC__
+#define KMEANS_HOST_DEVICE __host__ __device__
+#else
+#define KMEANS_HOST_DEVICE
+#endif
+
 namespace kmeans {
 
 inline constexpr std::uint64_t kSplitMixIncrement =
     0x9E3779B97F4A7C15U;  // 2^64 / golden ratio, odd
 
 /// The finaliser, a bijection of 64-bit words.
-constexpr std::uint64_t mix_bits(std::uint64_t word) {
+KMEANS_HOST_DEVICE constexpr std::uint64_t mix_bits(std::uint64_t word) {
   word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9U;
   word = (word ^ (word >> 27)) * 0x94D049BB133111EBU;
   return word ^ (word >> 31);
+}
+
+/// Value number `index` of the stream that has this key (datasets/random.h).
+KMEANS_HOST_DEVICE constexpr std::uint64_t bits_of_stream(std::uint64_t key, std::uint64_t index) {
+  return mix_bits(key + (index + 1) * kSplitMixIncrement);
+}
+
+/// floor(u * width / 2^128), u being the 128 bits of values 2 number and 2 number + 1 of a stream: each place has its
+/// chance to within 2^-64 of it.
+KMEANS_HOST_DEVICE constexpr std::uint64_t place_of_dart(std::uint64_t key, std::uint64_t number,
+                                                         std::uint64_t width) {
+  using Wide = unsigned __int128;
+  const Wide high = static_cast<Wide>(bits_of_stream(key, 2 * number)) * width;
+  const Wide low = static_cast<Wide>(bits_of_stream(key, 2 * number + 1)) * width;
+  return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
 }
 
 /// Numbers one after another; datasets/random.h has those with random access.

@@ -11,11 +11,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "harness/support/parallel.h"
 #include "harness/support/points_elsewhere.h"
+#include "harness/support/random.h"
 #include "harness/support/ward_costs.h"
 
 namespace kmeans {
@@ -61,6 +63,29 @@ struct Dart {
   const T* point = nullptr;  ///< d; until the next darts are located.
 };
 
+/// Darts that are located, and thrown, together at most: what their number changes is time alone.
+inline constexpr std::int64_t kDartsAtOnce = 1024;
+
+/// How long a round goes on with the distances that it began with, by the number of seeds then. A pass costs a
+/// look at all points, a dart one at the round's own seeds; what was hit often is missed often.
+struct RoundLimits {
+  std::int64_t hits;
+  std::int64_t misses;
+
+  constexpr RoundLimits(std::int64_t seeds, std::int64_t k)
+      : hits(std::min(k - seeds, std::max<std::int64_t>(3 * seeds, 15))),
+        misses(std::max<std::int64_t>(2 * seeds, 32)) {}
+};
+
+/// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers of two.
+/// weight_bits: std::bit_width(weights' sum - 1).
+KMEANS_HOST_DEVICE inline double bar_scale(double largest, int weight_bits) {
+  int exponent = 0;
+  std::frexp(largest, &exponent);  // largest < 2^exponent
+  const int places = 62 - weight_bits - exponent;
+  return std::ldexp(1.0, places < 1000 ? places : 1000);
+}
+
 /// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of the seeds
 /// that there were at the last pass. Seeds added since are the recent ones.
 template <class T>
@@ -98,10 +123,19 @@ class SeedingBoard {
   /// leaves 63 bits.
   virtual std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) = 0;
 
-  /// Who says what merging them costs; null: the fastest on a CPU.
-  [[nodiscard]] virtual std::unique_ptr<MergeCosts> merge_costs(
-      const WeightedMeans& /*clusters*/) const {
-    return nullptr;
+  /// The whole game at once, by a board that can: the rows of k seeds, or fewer, if no other point has a bar. `key`:
+  /// of the darts' stream. Else the caller plays.
+  virtual std::optional<std::vector<std::int64_t>> play(std::int64_t /*k*/, std::uint64_t /*key*/,
+                                                        const std::function<void()>& /*between*/) {
+    return {};
+  }
+
+  /// Merges of Ward's method (datasets/ward.h), the `wanted` lowest ones among them, in the order in which rounds make
+  /// them, by a board that can.
+  virtual std::optional<std::vector<Merge>> merges(const WeightedMeans& /*clusters*/,
+                                                   std::int64_t /*wanted*/,
+                                                   const std::function<void()>& /*between*/) {
+    return {};
   }
 };
 

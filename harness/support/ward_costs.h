@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -23,6 +24,44 @@ struct WeightedMeans {
   std::vector<std::int64_t> weights;
 
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(weights.size()); }
+};
+
+/// Clusters `from` and `into`, the lower one, have become `into`. Heights never fall towards the root.
+struct Merge {
+  std::int64_t into = 0;
+  std::int64_t from = 0;
+  double height = 0;
+};
+
+/// How far rounding may move what merges cost.
+struct MergeRounding {
+  double share = 0;  ///< Of the root of a cost.
+  double drift = 0;  ///< Of that root, by all merges' roundings of means.
+
+  explicit MergeRounding(const WeightedMeans& clusters) {
+    double largest = 0;
+    for (const double value : clusters.means) largest = std::max(largest, std::abs(value));
+    double weight = 0;
+    for (const auto its : clusters.weights) weight += static_cast<double>(its);
+    const auto d = static_cast<double>(clusters.d);
+    share = (d + 16) * 0x1p-51;
+    drift = static_cast<double>(clusters.count()) * std::sqrt(weight * d) * largest * 0x1p-49;
+  }
+
+  /// Of roots of costs: is the first one lower, however both were rounded?
+  [[nodiscard]] bool is_lower(double cost, double other) const {
+    return std::sqrt(cost) * (1 + share) + drift < std::sqrt(other) * (1 - share);
+  }
+
+  /// Are so many of these heights lower than all that can come, if no two clusters are nearer than `nearest`? No two
+  /// come nearer than the nearest ones are.
+  [[nodiscard]] bool are_lower(std::vector<double> heights, std::int64_t wanted,
+                               double nearest) const {
+    if (static_cast<std::int64_t>(heights.size()) < wanted) return false;
+    if (wanted == 0) return true;
+    std::nth_element(heights.begin(), heights.begin() + (wanted - 1), heights.end());
+    return is_lower(heights[wanted - 1], nearest);
+  }
 };
 
 /// Between clusters a and b: W_a W_b / (W_a + W_b) |mean_a - mean_b|^2 in float64, t ascending, every

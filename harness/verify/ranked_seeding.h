@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,9 @@ class RankedBoard final : public SeedingBoard<T> {
     return own_.throw_darts(darts, hits, misses);
   }
   std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) override;
-  [[nodiscard]] std::unique_ptr<MergeCosts> merge_costs(
-      const WeightedMeans& clusters) const override {
-    return own_.merge_costs(clusters);
+  std::optional<std::vector<Merge>> merges(const WeightedMeans& clusters, std::int64_t wanted,
+                                           const std::function<void()>& between) override {
+    return own_.merges(clusters, wanted, between);
   }
 
  private:

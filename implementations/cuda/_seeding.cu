@@ -5,12 +5,13 @@
 // The board of k-means++ and the costs of Ward's method on a GPU (docs/seeding.md): the same seeds and centroids as on
 // a CPU, bit for bit. A pass is an assignment of all points to the round's seeds, by the matrix units where they are
 // many; then each point's squared distance from its nearest one as defined. Darts of a round are known before it
-// begins, so some are thrown at a time: which of them would take whose place is found for all pairs at once, and the
-// host, one dart after the other, looks up what that means.
+// begins, so many are thrown at a time: which of them would take whose place is found for all pairs at once.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@
 #include "harness/machine/gpu.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/parallel.h"
-#include "harness/support/ward_costs.h"
 #include "implementations/cuda/_nearest_seeds.h"
+#include "implementations/cuda/_seed_game.cuh"
 #include "implementations/cuda/_seed_kernels.cuh"
 #include "implementations/cuda/_upload.cuh"
+#include "implementations/cuda/_ward_merges.cuh"
 
 namespace {
 
@@ -36,108 +38,6 @@ constexpr std::int64_t kMatrixCoordinates = 8;
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
 
-class GpuMergeCosts final : public kmeans::MergeCosts {
- public:
-  explicit GpuMergeCosts(const kmeans::WeightedMeans& clusters)
-      : count_(clusters.count()),
-        d_(clusters.d),
-        weights_(clusters.weights.begin(), clusters.weights.end()),
-        means_(clusters.means),
-        dev_weights_(count_),
-        dev_means_(count_ * d_),
-        dev_listed_(count_),
-        dev_nearest_(count_),
-        dev_changed_(count_),
-        dev_changed_means_(count_ * d_) {
-    dev_means_.upload(means_.data());
-  }
-
-  void replace(std::int64_t cluster, const double* mean, std::int64_t weight) override {
-    std::copy_n(mean, d_, means_.begin() + cluster * d_);
-    weights_[cluster] = static_cast<double>(weight);
-    changed_.push_back(cluster);
-  }
-  void remove(std::int64_t cluster) override { weights_[cluster] = 0; }
-
-  [[nodiscard]] double cost(std::int64_t a, std::int64_t b) const override {
-    const double squared =
-        kmeans::exact::squared_distance(means_.data() + a * d_, means_.data() + b * d_, d_);
-    return weights_[a] * weights_[b] / (weights_[a] + weights_[b]) * squared;
-  }
-
-  [[nodiscard]] std::vector<Near> near(const std::vector<std::int64_t>& clusters,
-                                       int /*threads*/) const override {
-    bring_up_to_date();
-    const auto listed = static_cast<std::int64_t>(clusters.size());
-    copy_to(dev_listed_, clusters);
-    const std::int64_t rows = ceil_div(listed, kPairTile);
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(kBlocks / rows, 1, ceil_div(count_, kPairTile));
-    const std::int64_t found_count = parts * listed;
-    if (dev_found_.size() < found_count) dev_found_ = DeviceBuffer<NearestMerges>(found_count);
-    merge_costs_kernel<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(parts)),
-                         kPairThreads>>>(dev_means_.data(), dev_weights_.data(), count_, d_,
-                                         dev_listed_.data(), listed, dev_found_.data());
-    KMEANS_CUDA_LAUNCHED(merge_costs_kernel);
-    join_merges_kernel<<<blocks_for(listed, kPairThreads), kPairThreads>>>(
-        dev_found_.data(), parts, listed, dev_nearest_.data());
-    KMEANS_CUDA_LAUNCHED(join_merges_kernel);
-    std::vector<NearestMerges> found(clusters.size());
-    KMEANS_CUDA(cudaMemcpy(found.data(), dev_nearest_.data(), found.size() * sizeof(NearestMerges),
-                           cudaMemcpyDeviceToHost));
-    std::vector<Near> all(clusters.size());
-    for (std::int64_t c = 0; c < listed; ++c) {
-      // The nearest one alone: to look at all once more costs a GPU less than others' costs cost the host.
-      all[c].some.push_back({found[c].clusters[0], found[c].costs[0]});
-      all[c].beyond = std::min(found[c].beyond, found[c].costs[1]);
-    }
-    return all;
-  }
-
- private:
-  static constexpr std::int64_t kBlocks = 528;  // four a multiprocessor
-
-  template <class T>
-  static void copy_to(const DeviceBuffer<T>& dev_values, const std::vector<T>& values) {
-    KMEANS_CUDA(cudaMemcpy(dev_values.data(), values.data(), values.size() * sizeof(T),
-                           cudaMemcpyHostToDevice));
-  }
-
-  void bring_up_to_date() const {
-    dev_weights_.upload(weights_.data());
-    std::erase_if(changed_, [&](std::int64_t cluster) { return weights_[cluster] == 0; });
-    if (changed_.empty()) return;
-    std::sort(changed_.begin(), changed_.end());
-    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-    std::vector<double> means;
-    means.reserve(changed_.size() * d_);
-    for (const auto cluster : changed_) {
-      const auto mean = means_.begin() + cluster * d_;
-      means.insert(means.end(), mean, mean + d_);
-    }
-    copy_to(dev_changed_, changed_);
-    copy_to(dev_changed_means_, means);
-    const auto changed = static_cast<std::int64_t>(changed_.size());
-    place_means_kernel<<<blocks_for(changed * d_, kPairThreads), kPairThreads>>>(
-        dev_changed_means_.data(), dev_changed_.data(), changed, d_, dev_means_.data());
-    KMEANS_CUDA_LAUNCHED(place_means_kernel);
-    changed_.clear();
-  }
-
-  std::int64_t count_;
-  std::int64_t d_;
-  std::vector<double> weights_;  // 0: merged
-  std::vector<double> means_;
-  mutable std::vector<std::int64_t> changed_;  // since the GPU was brought up to date
-  DeviceBuffer<double> dev_weights_;
-  DeviceBuffer<double> dev_means_;
-  DeviceBuffer<std::int64_t> dev_listed_;
-  mutable DeviceBuffer<NearestMerges> dev_nearest_;
-  DeviceBuffer<std::int64_t> dev_changed_;
-  DeviceBuffer<double> dev_changed_means_;
-  mutable DeviceBuffer<NearestMerges> dev_found_;
-};
-
 class GpuBoard final : public kmeans::SeedingBoard<float> {
  public:
   GpuBoard(const SeedingProblem<float>& problem, std::int64_t most)
@@ -150,7 +50,9 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
         dev_nearest_(problem.n),
         dev_stale_(problem.n),
         dev_largest_(1),
-        dev_sums_(slices_ + 1) {
+        dev_sums_(slices_ + 1),
+        dev_game_(1) {
+    dev_game_.zero();
     if (rows_ == nullptr) rows_ = SharedRows::send(problem.points, problem.n * problem.d);
     if (problem.weights != nullptr) dev_weights_.upload(problem.weights);
     fill_kernel<<<blocks_for(problem.n, kThreads), kThreads>>>(1, problem.n, dev_stale_.data());
@@ -159,47 +61,29 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   double pass(const std::function<void()>& between) override {
     if (between) between();
-    const std::int64_t count = recent();
-    find_nearest(count);
-    dev_largest_.zero();
-    lower_kernel<<<blocks_for(problem_.n, kSeedThreads), kSeedThreads>>>(
-        rows_->data(), problem_.n, problem_.d, dev_seeds_.data(), dev_nearest_.data(), passed_,
-        dev_weights_.data(), dev_stale_.data(), dev_kept_.data(), dev_largest_.data());
-    KMEANS_CUDA_LAUNCHED(lower_kernel);
+    lower();
     double largest = 0;
     KMEANS_CUDA(cudaMemcpy(&largest, dev_largest_.data(), sizeof(largest), cudaMemcpyDeviceToHost));
-    passed_ += count;
-    recent_ = 0;
     return largest;
   }
 
   void keep_nearest() override { dev_kept_ = DeviceBuffer<std::int32_t>(problem_.n); }
 
   std::uint64_t weigh(double scale) override {
-    scale_ = scale;
-    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(slices_, kFill));
-    sum_slices_kernel<<<blocks, kSliceThreads>>>(dev_stale_.data(), dev_weights_.data(), problem_.n,
-                                                 scale, dev_sums_.data());
-    KMEANS_CUDA_LAUNCHED(sum_slices_kernel);
-    add_slices_kernel<<<1, kSliceThreads>>>(slices_, dev_sums_.data());
-    KMEANS_CUDA_LAUNCHED(add_slices_kernel);
-    Integer total = 0;
-    KMEANS_CUDA(
-        cudaMemcpy(&total, dev_sums_.data() + slices_, sizeof(total), cudaMemcpyDeviceToHost));
-    return total;
+    begin_round({.scale = scale, .recent = recent_});
+    return state().width;
   }
 
   std::vector<Dart<float>> locate(const std::vector<std::uint64_t>& positions) override {
     const auto count = static_cast<std::int64_t>(positions.size());
     std::vector<Dart<float>> darts(positions.size());
     if (count == 0) return darts;
-    make_room(count);
+    make_room();
     static_assert(sizeof(std::uint64_t) == sizeof(Integer));
     KMEANS_CUDA(cudaMemcpy(dev_positions_.data(), positions.data(), count * sizeof(Integer),
                            cudaMemcpyHostToDevice));
-    locate_kernel<<<blocks_for(count * kLanes, kThreads), kThreads>>>(
-        dev_stale_.data(), dev_weights_.data(), problem_.n, scale_, dev_sums_.data(), slices_,
-        dev_positions_.data(), static_cast<int>(count), dev_landings_.data());
+    locate_kernel<<<blocks_for(count * kLanes, kPairThreads), kPairThreads>>>(
+        dart_board(), dev_positions_.data(), static_cast<int>(count), dev_landings_.data());
     KMEANS_CUDA_LAUNCHED(locate_kernel);
     std::vector<Landing> landings(positions.size());
     KMEANS_CUDA(cudaMemcpy(landings.data(), dev_landings_.data(), count * sizeof(Landing),
@@ -220,26 +104,52 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
                                 std::int64_t misses) override {
     const auto count = static_cast<std::int64_t>(darts.size());
     if (count == 0) return {};
-    const std::int64_t words = ceil_div(count, kPairTile);
-    const auto [taken, gone] = what_is_taken(darts);
-    std::vector<bool> thrown;
-    std::vector<unsigned> seeds(words);  // of these darts, a bit each
+    make_room();
+    std::vector<Landing> landings;
     std::vector<float> points;
-    for (std::int64_t t = 0; t < count && hits > 0 && misses > 0; ++t) {
-      bool hit = gone[t] == 0;
-      for (std::int64_t w = 0; hit && w <= t / kPairTile; ++w) {
-        hit = (taken[t * words + w] & seeds[w]) == 0;
-      }
-      thrown.push_back(hit);
-      --(hit ? hits : misses);
-      if (!hit) continue;
-      seeds[t / kPairTile] |= 1U << (t % kPairTile);
-      points.insert(points.end(), darts[t].point, darts[t].point + problem_.d);
+    points.reserve(count * problem_.d);
+    for (const auto& dart : darts) {
+      landings.push_back({dart.row, dart.height, dart.stale});
+      points.insert(points.end(), dart.point, dart.point + problem_.d);
     }
-    KMEANS_CUDA(cudaMemcpy(dev_seeds_.data() + recent_ * problem_.d, points.data(),
-                           points.size() * sizeof(float), cudaMemcpyHostToDevice));
-    recent_ += static_cast<std::int64_t>(points.size()) / problem_.d;
+    KMEANS_CUDA(cudaMemcpy(dev_landings_.data(), landings.data(), count * sizeof(Landing),
+                           cudaMemcpyHostToDevice));
+    KMEANS_CUDA(cudaMemcpy(dev_darts_.data(), points.data(), points.size() * sizeof(float),
+                           cudaMemcpyHostToDevice));
+    dev_gone_.zero();
+    set_limits_kernel<<<1, 1>>>(hits, misses, dev_game_.data());
+    KMEANS_CUDA_LAUNCHED(set_limits_kernel);
+    throw_volley(static_cast<int>(count), recent_);
+    std::vector<unsigned char> outcomes(count);
+    KMEANS_CUDA(cudaMemcpy(outcomes.data(), dev_outcomes_.data(), count, cudaMemcpyDeviceToHost));
+    std::vector<bool> thrown;
+    for (const auto outcome : outcomes) {
+      if (outcome != kNotThrown) thrown.push_back(outcome == kHit);
+      if (outcome == kHit) ++recent_;
+    }
     return thrown;
+  }
+
+  std::optional<std::vector<std::int64_t>> play(std::int64_t k, std::uint64_t key,
+                                                const std::function<void()>& between) override {
+    make_room();
+    dev_rows_ = DeviceBuffer<std::int32_t>(k);
+    begin_round({.hits = 1, .misses = 1});
+    SeedGame game = throw_all(key, 1);
+    const int weight_bits = std::bit_width(game.width - 1);
+    while (game.seeds < k) {
+      if (between) between();
+      recent_ = game.recent;
+      lower();
+      const kmeans::RoundLimits limits(game.seeds, k);
+      begin_round({.weight_bits = weight_bits, .hits = limits.hits, .misses = limits.misses});
+      game = throw_all(key, limits.hits);
+      if (game.width == 0) break;
+    }
+    recent_ = game.recent;
+    std::vector<std::int32_t> rows(k);
+    dev_rows_.download(rows.data());
+    return std::vector<std::int64_t>(rows.begin(), rows.begin() + game.seeds);
   }
 
   std::vector<std::int64_t> cells(const float* seeds, std::int64_t count, double scale) override {
@@ -257,15 +167,89 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     return cells;
   }
 
-  std::unique_ptr<kmeans::MergeCosts> merge_costs(
-      const kmeans::WeightedMeans& clusters) const override {
-    return std::make_unique<GpuMergeCosts>(clusters);
+  std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
+                                                   std::int64_t wanted,
+                                                   const std::function<void()>& between) override {
+    return WardMerges(clusters).run(wanted, between);
   }
 
  private:
   static constexpr int kThreads = 256;
 
-  [[nodiscard]] std::int64_t recent() const { return recent_; }
+  [[nodiscard]] DartBoard dart_board() const {
+    return {.dev_points = rows_->data(),
+            .n = problem_.n,
+            .d = problem_.d,
+            .dev_weights = dev_weights_.data(),
+            .dev_stale = dev_stale_.data(),
+            .dev_sums = dev_sums_.data(),
+            .dev_game = dev_game_.data()};
+  }
+
+  [[nodiscard]] SeedGame state() const {
+    SeedGame game;
+    dev_game_.download(&game);
+    return game;
+  }
+
+  /// S takes the recent seeds into account; does not wait.
+  void lower() {
+    find_nearest(recent_);
+    dev_largest_.zero();
+    lower_kernel<<<blocks_for(problem_.n, kSeedThreads), kSeedThreads>>>(
+        rows_->data(), problem_.n, problem_.d, dev_seeds_.data(), dev_nearest_.data(), passed_,
+        dev_weights_.data(), dev_stale_.data(), dev_kept_.data(), dev_largest_.data());
+    KMEANS_CUDA_LAUNCHED(lower_kernel);
+    passed_ += recent_;
+    recent_ = 0;
+  }
+
+  /// New bars; does not wait.
+  void begin_round(const RoundStart& start) const {
+    begin_round_kernel<<<1, 1>>>(start, dev_largest_.data(), dev_game_.data());
+    KMEANS_CUDA_LAUNCHED(begin_round_kernel);
+    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(slices_, kFill));
+    sum_slices_kernel<<<blocks, kSliceThreads>>>(dev_stale_.data(), dev_weights_.data(), problem_.n,
+                                                 dev_game_.data(), dev_sums_.data());
+    KMEANS_CUDA_LAUNCHED(sum_slices_kernel);
+    add_slices_kernel<<<1, kSliceThreads>>>(slices_, dev_sums_.data(), dev_game_.data());
+    KMEANS_CUDA_LAUNCHED(add_slices_kernel);
+  }
+
+  /// Those darts whose landings are there. known: their number, or negative: as many as the game throws. recent: the
+  /// most seeds that there can be since the last pass. Does not wait.
+  void throw_volley(int known, std::int64_t recent) const {
+    const Volley volley{.dev_game = dev_game_.data(),
+                        .d = problem_.d,
+                        .dev_landings = dev_landings_.data(),
+                        .dev_darts = dev_darts_.data(),
+                        .dev_seeds = dev_seeds_.data(),
+                        .dev_words = dev_words_.data(),
+                        .dev_gone = dev_gone_.data(),
+                        .dev_rows = known < 0 ? dev_rows_.data() : nullptr,
+                        .dev_outcomes = known < 0 ? nullptr : dev_outcomes_.data()};
+    const auto columns = static_cast<unsigned>(kDartWords + ceil_div(recent, kPairTile));
+    taken_kernel<<<dim3(columns, kDartWords), kPairThreads>>>(volley, known);
+    KMEANS_CUDA_LAUNCHED(taken_kernel);
+    throw_kernel<<<1, kMostDarts>>>(volley, known);
+    KMEANS_CUDA_LAUNCHED(throw_kernel);
+  }
+
+  /// Until the round ends. Volleys that it hardly needs more than are sent ahead, and look themselves.
+  SeedGame throw_all(std::uint64_t key, std::int64_t hits) const {
+    std::int64_t recent = 0;
+    for (std::int64_t volleys = ceil_div(hits + hits / 8 + 16, kMostDarts);; volleys = 1) {
+      for (std::int64_t v = 0; v < volleys; ++v) {
+        aim_kernel<<<blocks_for(kMostDarts * kLanes, kPairThreads), kPairThreads>>>(
+            dart_board(), key, dev_landings_.data(), dev_darts_.data(), dev_gone_.data());
+        KMEANS_CUDA_LAUNCHED(aim_kernel);
+        throw_volley(-1, std::min(recent, hits));
+        recent += kMostDarts;
+      }
+      const SeedGame game = state();
+      if (game.hits == 0 || game.misses == 0 || game.width == 0) return game;
+    }
+  }
 
   void find_nearest(std::int64_t count) {
     const std::int64_t n = problem_.n;
@@ -286,63 +270,20 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel);
   }
 
-  struct Taken {
-    std::vector<unsigned> words;  // a row a dart, a bit for each that came before
-    std::vector<unsigned> gone;   // by a seed from before all of them
-  };
-
-  Taken what_is_taken(const std::vector<Dart<float>>& darts) {
-    const auto count = static_cast<std::int64_t>(darts.size());
-    const std::int64_t d = problem_.d;
-    make_room(count);
-    std::vector<Landing> landings;
-    std::vector<float> points;
-    points.reserve(count * d);
-    for (const auto& dart : darts) {
-      landings.push_back({dart.row, dart.height, dart.stale});
-      points.insert(points.end(), dart.point, dart.point + d);
-    }
-    KMEANS_CUDA(cudaMemcpy(dev_landings_.data(), landings.data(), count * sizeof(Landing),
-                           cudaMemcpyHostToDevice));
-    KMEANS_CUDA(cudaMemcpy(dev_darts_.data(), points.data(), points.size() * sizeof(float),
-                           cudaMemcpyHostToDevice));
-    const std::int64_t words = ceil_div(count, kPairTile);
-    const auto rows = static_cast<unsigned>(words);
-    dev_gone_.zero();
-    taken_kernel<<<dim3(rows, rows), kPairThreads>>>(
-        dev_darts_.data(), static_cast<int>(count), dev_landings_.data(), dev_darts_.data(), count,
-        true, d, scale_, dev_words_.data(), words, nullptr);
-    KMEANS_CUDA_LAUNCHED(taken_kernel);
-    if (recent_ > 0) {
-      const auto columns = static_cast<unsigned>(ceil_div(recent_, kPairTile));
-      taken_kernel<<<dim3(columns, rows), kPairThreads>>>(
-          dev_darts_.data(), static_cast<int>(count), dev_landings_.data(), dev_seeds_.data(),
-          recent_, false, d, scale_, nullptr, 0, dev_gone_.data());
-      KMEANS_CUDA_LAUNCHED(taken_kernel);
-    }
-    Taken taken{std::vector<unsigned>(count * words), std::vector<unsigned>(count)};
-    KMEANS_CUDA(cudaMemcpy(taken.words.data(), dev_words_.data(),
-                           taken.words.size() * sizeof(unsigned), cudaMemcpyDeviceToHost));
-    KMEANS_CUDA(cudaMemcpy(taken.gone.data(), dev_gone_.data(), count * sizeof(unsigned),
-                           cudaMemcpyDeviceToHost));
-    return taken;
-  }
-
-  /// For so many darts at a time.
-  void make_room(std::int64_t darts) {
-    if (dev_positions_.size() >= darts) return;
-    darts = std::max<std::int64_t>(darts, 1024);
-    dev_positions_ = DeviceBuffer<Integer>(darts);
-    dev_landings_ = DeviceBuffer<Landing>(darts);
-    dev_darts_ = DeviceBuffer<float>(darts * problem_.d);
-    dev_words_ = DeviceBuffer<unsigned>(darts * ceil_div(darts, kPairTile));
-    dev_gone_ = DeviceBuffer<unsigned>(darts);
+  /// For darts.
+  void make_room() {
+    if (dev_landings_.size() > 0) return;
+    dev_positions_ = DeviceBuffer<Integer>(kMostDarts);
+    dev_landings_ = DeviceBuffer<Landing>(kMostDarts);
+    dev_darts_ = DeviceBuffer<float>(kMostDarts * problem_.d);
+    dev_words_ = DeviceBuffer<unsigned>(kMostDarts * kDartWords);
+    dev_gone_ = DeviceBuffer<unsigned>(kMostDarts);
+    dev_outcomes_ = DeviceBuffer<unsigned char>(kMostDarts);
   }
 
   SeedingProblem<float> problem_;
   std::int64_t most_;
   std::int64_t slices_;
-  double scale_ = 1;
   std::int64_t passed_ = 0;  // seeds that passes have taken into account
   std::int64_t recent_ = 0;  // seeds since
   bool tried_ = false;       // whether the matrix units take the points
@@ -355,11 +296,14 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   DeviceBuffer<double> dev_stale_;
   DeviceBuffer<Integer> dev_largest_;
   DeviceBuffer<Integer> dev_sums_;  // of the bars before each slice
-  DeviceBuffer<Integer> dev_positions_;
+  DeviceBuffer<SeedGame> dev_game_;
+  DeviceBuffer<std::int32_t> dev_rows_;  // of the seeds that were played for here
+  DeviceBuffer<Integer> dev_positions_;  // of darts, as the rest
   DeviceBuffer<Landing> dev_landings_;
   DeviceBuffer<float> dev_darts_;
   DeviceBuffer<unsigned> dev_words_;
   DeviceBuffer<unsigned> dev_gone_;
+  DeviceBuffer<unsigned char> dev_outcomes_;
   std::unique_ptr<NearestSeeds> matrix_units_;
 };
 
@@ -430,20 +374,26 @@ class SharedBoard final : public kmeans::SeedingBoard<float> {
     return std::move(all[0]);
   }
 
-  std::unique_ptr<kmeans::MergeCosts> merge_costs(
-      const kmeans::WeightedMeans& clusters) const override {
-    return boards_[0]->merge_costs(clusters);
+  std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
+                                                   std::int64_t wanted,
+                                                   const std::function<void()>& between) override {
+    return boards_[0]->merges(clusters, wanted, between);
   }
 
  private:
   template <class Work>
   void on_each(const Work& work) const {
     const auto gpus = static_cast<std::int64_t>(boards_.size());
+    int device = 0;
+    KMEANS_CUDA(cudaGetDevice(&device));
+    const struct Rebind {  // this thread works for one of them
+      int device;
+      ~Rebind() { (void)cudaSetDevice(device); }
+    } rebind{device};
     kmeans::for_each_part(gpus, static_cast<int>(gpus), [&](std::int64_t gpu) {
       KMEANS_CUDA(cudaSetDevice(static_cast<int>(gpu)));
       work(gpu);
     });
-    kmeans::bind_gpu();  // this thread's own again
   }
 
   std::vector<std::unique_ptr<GpuBoard>> boards_;

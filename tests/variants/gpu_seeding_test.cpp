@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -86,6 +87,34 @@ TEST_F(GpuSeeding, MatrixUnitsHaveTheSeedsOfACpu) {
       problem.max_abs = 4;
       problem.threads = 4;
       expect_equal(problem, k, 7, std::to_string(n) + " x " + std::to_string(d));
+    }
+  }
+}
+
+TEST_F(GpuSeeding, MergesAreThoseOfACpu) {
+  const std::vector<float> one{0};
+  const auto any = board({.points = one.data(), .n = 1, .d = 1}, 1);
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    SplitMix64 random(number);
+    WeightedMeans clusters;
+    clusters.d = 1 + random.below(40);
+    const std::int64_t count = 2 + random.below(number % 5 == 0 ? 3000 : 200);
+    for (std::int64_t c = 0; c < count; ++c) {
+      clusters.weights.push_back(1 + random.below(number % 3 == 0 ? 1 : 1000));
+      for (std::int64_t t = 0; t < clusters.d; ++t) {
+        double mean = 8 * random.uniform();
+        if (number % 4 == 1) mean = std::round(mean);    // equal costs, and costs of 0
+        if (number % 4 == 2) mean = 1e9 + mean;          // rounding of means is near the costs
+        if (number % 4 == 3) mean = mean * mean * mean;  // some far out
+        clusters.means.push_back(mean);
+      }
+    }
+    if (number % 8 == 3) clusters.means[0] = 1e30;
+    for (const std::int64_t k : {std::int64_t{1}, count / 3 + 1, count}) {
+      auto merges = any->merges(clusters, count - k, {});
+      ASSERT_TRUE(merges.has_value());
+      EXPECT_EQ(clusters_of(std::move(*merges), count, k), ward_clusters(clusters, k, 4))
+          << number << ", k = " << k;
     }
   }
 }
