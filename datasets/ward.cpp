@@ -237,15 +237,20 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   const auto sums = board.cells(seeds.data(), m, scale);
   WeightedMeans cells;
   cells.d = d;
+  cells.means.resize(m * d);
+  double* mean = cells.means.data();
   for (std::int64_t j = 0; j < m; ++j) {
     const std::int64_t* sum = sums.data() + j * (d + 1);
     if (sum[d] == 0) continue;
     cells.weights.push_back(sum[d]);
+    const auto weight = static_cast<double>(sum[d]);
     for (std::int64_t t = 0; t < d; ++t) {
-      const double mean = static_cast<double>(sum[t]) / static_cast<double>(sum[d]);
-      cells.means.push_back(static_cast<double>(seeds[j * d + t]) + mean / scale);
+      mean[t] =
+          static_cast<double>(seeds[j * d + t]) + static_cast<double>(sum[t]) / weight / scale;
     }
+    mean += d;
   }
+  cells.means.resize(cells.count() * d);
   return cells;
 }
 

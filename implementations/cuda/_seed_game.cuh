@@ -138,40 +138,60 @@ __device__ inline int darts_of(const SeedGame& game) {
   return static_cast<int>(min(wanted, std::int64_t{kMostDarts}));
 }
 
+/// The sum of this lane's and all lanes' before it.
+__device__ inline Integer sum_up_to_lane(Integer own) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int distance = 1; distance < kLanes; distance *= 2) {
+    const Integer other = __shfl_up_sync(kAllLanes, own, distance);
+    if (lane >= distance) own += other;
+  }
+  return own;
+}
+
+/// The lane whose share a position is in, which then counts from its beginning. up_to: sum_up_to_lane(own).
+__device__ inline int lane_of(Integer& position, Integer own, Integer up_to) {
+  const int its = __ffs(static_cast<int>(__ballot_sync(kAllLanes, position < up_to))) - 1;
+  position -= __shfl_sync(kAllLanes, up_to - own, its);
+  return its;
+}
+
+/// The last slice whose bars begin at `position` or before; by a warp, which tries 32 places at a time.
+__device__ inline std::int64_t slice_of(const DartBoard& board, Integer position) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  std::int64_t slice = 0;
+  for (std::int64_t count = (board.n + kSlice - 1) / kSlice; count > 1;) {
+    const std::int64_t stride = (count + kLanes - 1) / kLanes;
+    const bool is_before =
+        lane * stride < count && board.dev_sums[slice + lane * stride] <= position;
+    const std::int64_t last =
+        __popc(__ballot_sync(kAllLanes, is_before)) - 1;  // ascending, the first one is
+    slice += last * stride;
+    count = min(stride, count - last * stride);
+  }
+  return slice;
+}
+
 /// Where a position of all bars is; by a warp.
 __device__ inline Landing locate(const DartBoard& board, Integer position, double scale) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const std::int64_t slices = (board.n + kSlice - 1) / kSlice;
-  std::int64_t slice = 0;  // the last one whose bars begin at `position` or before
-  for (std::int64_t beyond = slices; beyond - slice > 1;) {
-    const std::int64_t middle = slice + (beyond - slice) / 2;
-    if (board.dev_sums[middle] <= position) {
-      slice = middle;
-    } else {
-      beyond = middle;
-    }
-  }
+  const std::int64_t slice = slice_of(board, position);
   position -= board.dev_sums[slice];
-  for (std::int64_t first = slice * kSlice;; first += kLanes) {
-    const std::int64_t i = first + lane;
-    const Integer own = i < board.n ? bars_of_row(board.dev_stale, board.dev_weights, i, scale) : 0;
-    Integer up_to = own;  // of the lanes up to this one
-#pragma unroll
-    for (int distance = 1; distance < kLanes; distance *= 2) {
-      const Integer other = __shfl_up_sync(kAllLanes, up_to, distance);
-      if (lane >= distance) up_to += other;
-    }
-    const unsigned beyond = __ballot_sync(kAllLanes, position < up_to);
-    if (beyond == 0) {
-      position -= __shfl_sync(kAllLanes, up_to, kLanes - 1);
-      continue;
-    }
-    const int its = __ffs(static_cast<int>(beyond)) - 1;
-    const Integer before = __shfl_sync(kAllLanes, up_to - own, its);
-    const double stale = board.dev_stale[first + its];
-    return {first + its, (position - before) % bar_of(stale, scale), stale};
-  }
+  const auto bars = [&](std::int64_t i) {
+    return i < board.n ? bars_of_row(board.dev_stale, board.dev_weights, i, scale) : 0;
+  };
+  // 32 rows of the slice a lane, then a row a lane.
+  std::int64_t first = slice * kSlice;
+  Integer own = 0;
+#pragma unroll 8
+  for (int r = 0; r < kSlice / kLanes; ++r) own += bars(first + lane * (kSlice / kLanes) + r);
+  first += lane_of(position, own, sum_up_to_lane(own)) * (kSlice / kLanes);
+  own = bars(first + lane);
+  const std::int64_t row = first + lane_of(position, own, sum_up_to_lane(own));
+  const double stale = board.dev_stale[row];
+  return {row, position % bar_of(stale, scale), stale};
 }
+static_assert(kSlice == kLanes * kLanes);
 
 /// Where these positions are: a warp each.
 static __global__ void __launch_bounds__(kPairThreads)

@@ -21,6 +21,14 @@ struct PointTile {
 
   __device__ void load(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
                        std::int64_t first, std::int64_t from) {
+    if (d < kSeedCoordinates) {  // whole rows, one after another
+      const int width = static_cast<int>(d);
+      const int values = static_cast<int>(min(n - first, std::int64_t{kSeedThreads})) * width;
+      for (int v = static_cast<int>(threadIdx.x); v < values; v += kSeedThreads) {
+        x[v / width][v % width] = dev_points[first * d + v];
+      }
+      return;
+    }
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     for (int row = static_cast<int>(threadIdx.x) / kLanes; row < kSeedThreads;
          row += kSeedThreads / kLanes) {
@@ -30,101 +38,172 @@ struct PointTile {
   }
 };
 
-/// The nearest of few seeds: float32 differences, and where these leave it open, as defined. factor, tiny: as in
-/// filter_factor().
-static __global__ void __launch_bounds__(kSeedThreads)
-    nearest_seeds_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
-                         const float* __restrict__ dev_seeds, std::int64_t count, float factor,
-                         float tiny, std::int32_t* __restrict__ dev_nearest) {
+/// What a pass finds: of a point the squared distance from the nearest seed.
+struct SeedPass {
+  const float* dev_points;  // n x d
+  std::int64_t n;
+  std::int64_t d;
+  const float* dev_seeds;  // count x d
+  std::int64_t count;
+  std::int64_t before;              // seeds of earlier passes
+  const std::int64_t* dev_weights;  // or null
+  double* dev_stale;                // S
+  std::int32_t* dev_kept;           // numbers of the nearest seeds, or null
+  Integer*
+      dev_largest;  // the largest S of a point with a weight, as bits, which order as the numbers do
+};
+
+/// S of a block's points, a thread each: `squared` if that is less, or the first. i >= n: there is none.
+__device__ inline void lower(const SeedPass& pass, std::int64_t i, double squared,
+                             std::int64_t label) {
+  using Reduce = cub::BlockReduce<double, kSeedThreads>;
+  __shared__ typename Reduce::TempStorage scratch;
+  double stale = 0;
+  if (i < pass.n) {
+    stale = pass.dev_stale[i];
+    if (pass.before == 0 || squared < stale) {
+      stale = squared;
+      pass.dev_stale[i] = squared;
+      if (pass.dev_kept != nullptr) {
+        pass.dev_kept[i] = static_cast<std::int32_t>(pass.before + label);
+      }
+    }
+    if (pass.dev_weights != nullptr && pass.dev_weights[i] == 0) stale = 0;
+  }
+  const auto larger = [](double a, double b) { return fmax(a, b); };
+  const double largest = Reduce(scratch).Reduce(stale, larger);
+  if (threadIdx.x == 0) {
+    atomicMax(pass.dev_largest, static_cast<Integer>(__double_as_longlong(largest)));
+  }
+}
+
+/// Two least distances in float32, and whose the first one is.
+struct TwoNearest {
+  float least = INFINITY;
+  float second = INFINITY;
+  std::int64_t nearest = 0;
+
+  __device__ void offer(float q, std::int64_t j) {
+    if (q < least) nearest = j;
+    second = fminf(second, fmaxf(least, q));
+    least = fminf(least, q);
+  }
+};
+
+/// The nearest seed as defined; differences in float32 leave it open. limit: above it none is.
+__device__ inline std::int64_t nearest_as_defined(const SeedPass& pass, std::int64_t i,
+                                                  float limit) {
+  const float* point = pass.dev_points + i * pass.d;
+  double nearest_distance = INFINITY;
+  std::int64_t nearest = 0;
+  for (std::int64_t j = 0; j < pass.count; ++j) {
+    const float* seed = pass.dev_seeds + j * pass.d;
+    float q = 0;
+    for (std::int64_t t = 0; t < pass.d; ++t) {
+      const float difference = __fsub_rn(point[t], seed[t]);
+      q = __fmaf_rn(difference, difference, q);
+    }
+    if (q > limit) continue;
+    double distance = 0;
+    for (std::int64_t t = 0; t < pass.d; ++t) {
+      distance = add_exact_square(distance, point[t], seed[t]);
+    }
+    if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
+      nearest_distance = distance;
+      nearest = j;
+    }
+  }
+  return nearest;
+}
+
+/// Few seeds: float32 differences, and where these leave the nearest one open, as defined. factor, tiny: as in
+/// filter_factor(). kNarrow: d <= kSeedCoordinates, so a point's coordinates stay in shared memory, with more seeds at
+/// a time, and S follows at once; else dev_nearest is for lower_kernel().
+template <bool kNarrow>
+__global__ void __launch_bounds__(kSeedThreads)
+    nearest_seeds_kernel(SeedPass pass, float factor, float tiny,
+                         std::int32_t* __restrict__ dev_nearest) {
   __shared__ PointTile tile;
-  __shared__ float seeds[kSeedCoordinates][kSeedsAtOnce];
+  alignas(16) __shared__ float seeds[kSeedCoordinates * kSeedsAtOnce];
+  const std::int64_t n = pass.n;
+  const std::int64_t d = pass.d;
+  // Groups of kSeedsAtOnce seeds that have room: d x kSeedsAtOnce each.
+  const int groups = kNarrow ? kSeedCoordinates / static_cast<int>(d) : 1;
   const std::int64_t tiles = (n + kSeedThreads - 1) / kSeedThreads;
   for (std::int64_t block = blockIdx.x; block < tiles; block += gridDim.x) {
     const std::int64_t first = block * kSeedThreads;
     const std::int64_t i = first + threadIdx.x;
-    float least = INFINITY;
-    float second = INFINITY;
-    std::int64_t nearest = 0;
-    for (std::int64_t first_j = 0; first_j < count; first_j += kSeedsAtOnce) {
+    TwoNearest found;
+    for (std::int64_t first_j = 0; first_j < pass.count; first_j += groups * kSeedsAtOnce) {
       float q[kSeedsAtOnce] = {};
       for (std::int64_t from = 0; from < d; from += kSeedCoordinates) {
         const int coordinates = static_cast<int>(min(std::int64_t{kSeedCoordinates}, d - from));
         __syncthreads();  // all are done with the coordinates before
-        if (first_j == 0 || d > kSeedCoordinates) tile.load(dev_points, n, d, first, from);
-        for (int e = threadIdx.x; e < coordinates * kSeedsAtOnce; e += kSeedThreads) {
-          const std::int64_t j = first_j + e % kSeedsAtOnce;
-          seeds[e / kSeedsAtOnce][e % kSeedsAtOnce] =
-              j < count ? dev_seeds[j * d + from + e / kSeedsAtOnce] : 0.0F;
+        if (first_j == 0 || !kNarrow) tile.load(pass.dev_points, n, d, first, from);
+        for (int e = static_cast<int>(threadIdx.x); e < groups * coordinates * kSeedsAtOnce;
+             e += kSeedThreads) {
+          const int group = e / (coordinates * kSeedsAtOnce);
+          const int t = e / kSeedsAtOnce % coordinates;
+          const std::int64_t j = first_j + group * kSeedsAtOnce + e % kSeedsAtOnce;
+          seeds[e] = j < pass.count ? pass.dev_seeds[j * d + from + t] : 0.0F;
         }
         __syncthreads();
-        for (int t = 0; t < coordinates; ++t) {
-          const float x = tile.x[threadIdx.x][t];
+        for (int group = 0; group < groups; ++group) {
+          const float* its = seeds + group * coordinates * kSeedsAtOnce;
+          for (int t = 0; t < coordinates; ++t) {
+            const float x = tile.x[threadIdx.x][t];
+#pragma unroll
+            for (int j = 0; j < kSeedsAtOnce; ++j) {
+              const float difference = __fsub_rn(x, its[t * kSeedsAtOnce + j]);
+              q[j] = __fmaf_rn(difference, difference, q[j]);
+            }
+          }
+          if (from + coordinates < d) continue;
+          const std::int64_t own_j = first_j + group * kSeedsAtOnce;
+          const int exist = static_cast<int>(min(pass.count - own_j, std::int64_t{kSeedsAtOnce}));
+          if (exist <= 0) break;
 #pragma unroll
           for (int j = 0; j < kSeedsAtOnce; ++j) {
-            const float difference = __fsub_rn(x, seeds[t][j]);
-            q[j] = __fmaf_rn(difference, difference, q[j]);
+            if (j < exist) found.offer(q[j], own_j + j);
+            q[j] = 0;
           }
         }
       }
-#pragma unroll
-      for (int j = 0; j < kSeedsAtOnce; ++j) {
-        if (first_j + j >= count) continue;
-        if (q[j] < least) nearest = first_j + j;
-        second = fminf(second, fmaxf(least, q[j]));
-        least = fminf(least, q[j]);
+    }
+    const float limit = __fmaf_rn(found.least, factor, tiny);
+    if (i < n && pass.count > 1 && !(found.second > limit)) {
+      found.nearest = nearest_as_defined(pass, i, limit);
+    }
+    if constexpr (kNarrow) {
+      double squared = 0;
+      const float* seed = pass.dev_seeds + found.nearest * d;
+      for (int t = 0; i < n && t < static_cast<int>(d); ++t) {
+        squared = add_exact_square(squared, tile.x[threadIdx.x][t], seed[t]);
       }
+      lower(pass, i, squared, found.nearest);
+    } else if (i < n) {
+      dev_nearest[i] = static_cast<std::int32_t>(found.nearest);
     }
     __syncthreads();  // before the next points
-    if (i >= n) continue;
-    const float limit = __fmaf_rn(least, factor, tiny);
-    if (count > 1 && !(second > limit)) {
-      const float* point = dev_points + i * d;
-      double nearest_distance = INFINITY;
-      for (std::int64_t j = 0; j < count; ++j) {
-        const float* seed = dev_seeds + j * d;
-        float q = 0;
-        for (std::int64_t t = 0; t < d; ++t) {
-          const float difference = __fsub_rn(point[t], seed[t]);
-          q = __fmaf_rn(difference, difference, q);
-        }
-        if (q > limit) continue;
-        double distance = 0;
-        for (std::int64_t t = 0; t < d; ++t) {
-          distance = add_exact_square(distance, point[t], seed[t]);
-        }
-        if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
-          nearest_distance = distance;
-          nearest = j;
-        }
-      }
-    }
-    dev_nearest[i] = static_cast<std::int32_t>(nearest);
   }
 }
 
-/// Before the first pass every S is 1; then the squared distance from the nearest seed if that is less. dev_kept: the
-/// numbers of the nearest seeds, or null; `before`: that of the pass's first one. dev_largest: the largest S of a point
-/// that has a weight, as bits, which order as the numbers do.
+/// S by the nearest seeds, which are known.
 static __global__ void __launch_bounds__(kSeedThreads)
-    lower_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
-                 const float* __restrict__ dev_seeds, const std::int32_t* __restrict__ dev_nearest,
-                 std::int64_t before, const std::int64_t* __restrict__ dev_weights,
-                 double* __restrict__ dev_stale, std::int32_t* __restrict__ dev_kept,
-                 Integer* __restrict__ dev_largest) {
-  using Reduce = cub::BlockReduce<double, kSeedThreads>;
+    lower_kernel(SeedPass pass, const std::int32_t* __restrict__ dev_nearest) {
   __shared__ PointTile tile;
-  __shared__ typename Reduce::TempStorage scratch;
+  const std::int64_t d = pass.d;
   const std::int64_t first = std::int64_t{blockIdx.x} * kSeedThreads;
   const std::int64_t i = first + threadIdx.x;
-  const std::int32_t label = i < n ? dev_nearest[i] : 0;
-  const float* seed = dev_seeds + label * d;
+  const std::int32_t label = i < pass.n && dev_nearest != nullptr ? dev_nearest[i] : 0;
+  const float* seed = pass.dev_seeds + label * d;
   double squared = 0;
   for (std::int64_t from = 0; from < d; from += kSeedCoordinates) {
     const int coordinates = static_cast<int>(min(std::int64_t{kSeedCoordinates}, d - from));
     __syncthreads();
-    tile.load(dev_points, n, d, first, from);
+    tile.load(pass.dev_points, pass.n, d, first, from);
     __syncthreads();
-    if (i >= n) continue;
+    if (i >= pass.n) continue;
     int t = 0;
     if (d % 4 == 0) {  // rows begin at whole 16 bytes
       for (; t < coordinates; t += 4) {
@@ -139,21 +218,7 @@ static __global__ void __launch_bounds__(kSeedThreads)
       squared = add_exact_square(squared, tile.x[threadIdx.x][t], seed[from + t]);
     }
   }
-  double stale = 0;
-  if (i < n) {
-    stale = dev_stale[i];
-    if (before == 0 || squared < stale) {
-      stale = squared;
-      dev_stale[i] = squared;
-      if (dev_kept != nullptr) dev_kept[i] = static_cast<std::int32_t>(before + label);
-    }
-    if (dev_weights != nullptr && dev_weights[i] == 0) stale = 0;
-  }
-  const auto larger = [](double a, double b) { return fmax(a, b); };
-  const double largest = Reduce(scratch).Reduce(stale, larger);
-  if (threadIdx.x == 0) {
-    atomicMax(dev_largest, static_cast<Integer>(__double_as_longlong(largest)));
-  }
+  lower(pass, i, squared, label);
 }
 
 constexpr int kPairTile = 32;  // rows by columns of pairs of a block

@@ -170,6 +170,9 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
                                                    std::int64_t wanted,
                                                    const std::function<void()>& between) override {
+    const auto memory = kmeans::gpu_memory();
+    const double needed = WardMerges::bytes_of(clusters.count(), clusters.d);
+    if (memory && needed > static_cast<double>(memory->free_bytes)) return {};
     return WardMerges(clusters).run(wanted, between);
   }
 
@@ -194,14 +197,51 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   /// S takes the recent seeds into account; does not wait.
   void lower() {
-    find_nearest(recent_);
-    dev_largest_.zero();
-    lower_kernel<<<blocks_for(problem_.n, kSeedThreads), kSeedThreads>>>(
-        rows_->data(), problem_.n, problem_.d, dev_seeds_.data(), dev_nearest_.data(), passed_,
-        dev_weights_.data(), dev_stale_.data(), dev_kept_.data(), dev_largest_.data());
-    KMEANS_CUDA_LAUNCHED(lower_kernel);
+    const std::int64_t n = problem_.n;
+    const std::int64_t d = problem_.d;
+    const SeedPass pass{.dev_points = rows_->data(),
+                        .n = n,
+                        .d = d,
+                        .dev_seeds = dev_seeds_.data(),
+                        .count = recent_,
+                        .before = passed_,
+                        .dev_weights = dev_weights_.data(),
+                        .dev_stale = dev_stale_.data(),
+                        .dev_kept = dev_kept_.data(),
+                        .dev_largest = dev_largest_.data()};
     passed_ += recent_;
     recent_ = 0;
+    dev_largest_.zero();
+    const bool is_found = pass.count == 1 || find_by_matrix_units(pass.count);
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(ceil_div(n, kSeedThreads), kFill));
+    if (!is_found && d <= kSeedCoordinates) {
+      nearest_seeds_kernel<true>
+          <<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny, dev_nearest_.data());
+      KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel<true>);
+      return;
+    }
+    if (!is_found) {
+      nearest_seeds_kernel<false>
+          <<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny, dev_nearest_.data());
+      KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel<false>);
+    }
+    lower_kernel<<<blocks_for(n, kSeedThreads), kSeedThreads>>>(
+        pass, pass.count == 1 ? nullptr : dev_nearest_.data());
+    KMEANS_CUDA_LAUNCHED(lower_kernel);
+  }
+
+  /// Are they many, and does the GPU take the points?
+  bool find_by_matrix_units(std::int64_t count) {
+    if (count < kMatrixSeeds || problem_.d < kMatrixCoordinates) return false;
+    if (!tried_) {
+      tried_ = true;
+      const auto make = matrix_unit_seeds();
+      if (make != nullptr) matrix_units_ = make(rows_->data(), problem_.n, problem_.d, most_);
+    }
+    if (matrix_units_ == nullptr) return false;
+    matrix_units_->find(dev_seeds_.data(), count, dev_nearest_.data());
+    return true;
   }
 
   /// New bars; does not wait.
@@ -249,25 +289,6 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
       const SeedGame game = state();
       if (game.hits == 0 || game.misses == 0 || game.width == 0) return game;
     }
-  }
-
-  void find_nearest(std::int64_t count) {
-    const std::int64_t n = problem_.n;
-    const std::int64_t d = problem_.d;
-    if (count == 1) return dev_nearest_.zero();
-    if (count >= kMatrixSeeds && d >= kMatrixCoordinates && !tried_) {
-      tried_ = true;
-      const auto make = matrix_unit_seeds();
-      if (make != nullptr) matrix_units_ = make(rows_->data(), n, d, most_);
-    }
-    if (count >= kMatrixSeeds && matrix_units_ != nullptr) {
-      return matrix_units_->find(dev_seeds_.data(), count, dev_nearest_.data());
-    }
-    const auto blocks =
-        static_cast<unsigned>(std::min<std::int64_t>(ceil_div(n, kSeedThreads), kFill));
-    nearest_seeds_kernel<<<blocks, kSeedThreads>>>(rows_->data(), n, d, dev_seeds_.data(), count,
-                                                   filter_factor(d), kTiny, dev_nearest_.data());
-    KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel);
   }
 
   /// For darts.

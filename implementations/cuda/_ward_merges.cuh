@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ward's method on a GPU (docs/seeding.md): the merges of datasets/ward.cpp, round by round, with the same bits. A
-// round is four kernels: pairs merge; the clusters that are left are listed, and those among them whose nearest
-// neighbour is not known any more; these look at all others, in parts; the parts are joined. The host looks once in
-// some rounds whether enough has been merged.
+// Ward's method on a GPU (docs/seeding.md): the merges of datasets/ward.cpp, round by round, with the same bits. What
+// any two clusters cost is kept, so a round computes costs of new clusters alone. It is four kernels: pairs merge; the
+// clusters that are left are listed, those that are new, and those whose nearest neighbour is not known any more; costs
+// of the new ones; nearest neighbours. The host looks once in some rounds whether enough has been merged.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -23,6 +23,7 @@ namespace kmeans::cuda {
 struct WardRound {
   int number = 0;      // of the merges that come next
   int listed = 0;      // clusters that are left
+  int changed = 0;     // of them, those that the last merges made; at first all
   int searching = 0;   // of them, those that look for their nearest neighbour
   int merged_now = 0;  // pairs of the last round
   int merges = 0;      // of all rounds
@@ -59,6 +60,7 @@ struct WardNeighbour {
 
 /// Clusters (count), by the number of their lowest cell.
 struct WardClusters {
+  std::int64_t count;
   std::int64_t d;
   WardRound* dev_round;
   double* dev_means;            // count x d
@@ -67,8 +69,9 @@ struct WardClusters {
   WardNeighbour* dev_nearest;   // no cluster: it has to look
   std::int32_t* dev_last;       // the last round in which it merged, or was merged
   std::int32_t* dev_listed;     // those that are left, ascending
+  std::int32_t* dev_changed;    // those that are new, ascending
   std::int32_t* dev_searching;  // those that look, ascending
-  WardNeighbour* dev_found;     // parts x searching
+  double* dev_costs;            // count x count
   WardMerge* dev_merges;
 };
 
@@ -110,125 +113,101 @@ static __global__ void __launch_bounds__(kPairThreads) merge_pairs_kernel(WardCl
   }
 }
 
-/// Lists who is left, and who has to look: who has merged or whose neighbour has; who kept his neighbour is no nearer
-/// to anybody else. If nobody has merged, all look: rounding has made a cluster nearer to someone than those that it was
-/// made of. One block.
+/// Lists who is left, who is new, and who has to look: who has merged or whose neighbour has; who kept his neighbour is
+/// no nearer to anybody else. If nobody has merged, all look: rounding has made a cluster nearer to someone than those
+/// that it was made of. One block.
 static __global__ void __launch_bounds__(kWardThreads) list_clusters_kernel(WardClusters clusters) {
-  using Scan = cub::BlockScan<unsigned, kWardThreads>;
+  using Scan = cub::BlockScan<Integer, kWardThreads>;
   __shared__ typename Scan::TempStorage scratch;
   const WardRound round = *clusters.dev_round;
-  constexpr unsigned kOne = 1U << 16;  // of those that look; below, of those that are left
+  constexpr int kBits = 20;  // of a count; three in one integer
+  constexpr Integer kMask = (1 << kBits) - 1;
   int listed = 0;
+  int changed = 0;
   int searching = 0;
   for (int base = 0; base < round.listed; base += kWardThreads) {
     const int e = base + static_cast<int>(threadIdx.x);
     const std::int32_t c = e < round.listed ? clusters.dev_listed[e] : -1;
     const bool is_left = c >= 0 && clusters.dev_weights[c] > 0;
-    bool looks = is_left && round.merged_now == 0;
+    const bool is_new = is_left && (round.number == 0 || clusters.dev_last[c] == round.number);
+    bool looks = is_left && (is_new || round.merged_now == 0);
     if (is_left && !looks) {
-      const std::int32_t nearest = clusters.dev_nearest[c].cluster;
-      looks = nearest < 0 || clusters.dev_last[c] == round.number ||
-              clusters.dev_last[nearest] == round.number;
+      looks = clusters.dev_last[clusters.dev_nearest[c].cluster] == round.number;
     }
-    unsigned before = 0;
-    unsigned all = 0;
-    Scan(scratch).ExclusiveSum((is_left ? 1U : 0U) + (looks ? kOne : 0U), before, all);
+    const Integer own = Integer{is_left} | Integer{is_new} << kBits | Integer{looks} << 2 * kBits;
+    Integer before = 0;
+    Integer all = 0;
+    Scan(scratch).ExclusiveSum(own, before, all);
     __syncthreads();  // all have read what is overwritten now
-    if (is_left) clusters.dev_listed[listed + before % kOne] = c;
-    if (looks) clusters.dev_searching[searching + before / kOne] = c;
-    listed += static_cast<int>(all % kOne);
-    searching += static_cast<int>(all / kOne);
+    if (is_left) clusters.dev_listed[listed + static_cast<int>(before & kMask)] = c;
+    if (is_new) clusters.dev_changed[changed + static_cast<int>(before >> kBits & kMask)] = c;
+    if (looks) clusters.dev_searching[searching + static_cast<int>(before >> 2 * kBits)] = c;
+    listed += static_cast<int>(all & kMask);
+    changed += static_cast<int>(all >> kBits & kMask);
+    searching += static_cast<int>(all >> 2 * kBits);
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
-  clusters.dev_round->number = round.number + 1;
-  clusters.dev_round->listed = listed;
-  clusters.dev_round->searching = listed > 1 ? searching : 0;
-  clusters.dev_round->merged_now = 0;
+  const bool is_over = listed < 2;
+  *clusters.dev_round = {.number = round.number + 1,
+                         .listed = listed,
+                         .changed = is_over ? 0 : changed,
+                         .searching = is_over ? 0 : searching,
+                         .merged_now = 0,
+                         .merges = round.merges};
 }
 
-/// How those that look share the blocks: tiles of them by parts of all clusters that are left.
-struct WardParts {
-  int tiles;  // of kPairTile that look
-  int parts;
-  int columns;  // tiles of all
-
-  __device__ explicit WardParts(const WardRound& round)
-      : tiles((round.searching + kPairTile - 1) / kPairTile),
-        parts(1),
-        columns((round.listed + kPairTile - 1) / kPairTile) {
-    if (tiles > 0) parts = max(1, min(columns, kWardBlocks / tiles));
-  }
-  /// Results of all parts, of so many clusters.
-  static std::int64_t most(std::int64_t count) {
-    return std::max<std::int64_t>(count, std::int64_t{kWardBlocks} * kPairTile);
-  }
-};
-
-/// What merging costs, as defined in harness/support/ward_costs.h: for each cluster that looks the nearest one of each
-/// part.
-static __global__ void __launch_bounds__(kPairThreads)
-    find_neighbours_kernel(WardClusters clusters) {
+/// What merging new clusters with all others costs, as defined in harness/support/ward_costs.h.
+static __global__ void __launch_bounds__(kPairThreads) merge_costs_kernel(WardClusters clusters) {
   __shared__ PairTile row_tile;
   __shared__ PairTile column_tile;
   const WardRound round = *clusters.dev_round;
-  const WardParts share(round);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int work = static_cast<int>(blockIdx.x); work < share.tiles * share.parts;
-       work += static_cast<int>(gridDim.x)) {
-    const int first_row = work % share.tiles * kPairTile;
-    const int part = work / share.tiles;
+  const int rows = (round.changed + kPairTile - 1) / kPairTile;
+  const int columns = (round.listed + kPairTile - 1) / kPairTile;
+  for (std::int64_t tile = blockIdx.x; tile < std::int64_t{rows} * columns; tile += gridDim.x) {
+    const auto first_row = static_cast<int>(tile / columns) * kPairTile;
+    const auto first_column = static_cast<int>(tile % columns) * kPairTile;
+    double sums[kPairRows];
+    squared_distances_of_tile(clusters.dev_means, clusters.dev_changed, round.changed, first_row,
+                              clusters.dev_means, clusters.dev_listed, round.listed, first_column,
+                              clusters.d, row_tile, column_tile, sums);
+    if (first_column + lane >= round.listed) continue;
+    const std::int64_t other = clusters.dev_listed[first_column + lane];
+    const double its = clusters.dev_weights[other];
     const int own_row = first_row + static_cast<int>(threadIdx.x) / kLanes * kPairRows;
-    WardNeighbour nearest[kPairRows];
-    std::int32_t own[kPairRows];
-    double weight[kPairRows];
 #pragma unroll
     for (int r = 0; r < kPairRows; ++r) {
-      own[r] = own_row + r < round.searching ? clusters.dev_searching[own_row + r] : -1;
-      weight[r] = own[r] >= 0 ? clusters.dev_weights[own[r]] : 0;
-    }
-    const int end = share.columns * (part + 1) / share.parts;
-    for (int c = share.columns * part / share.parts; c < end; ++c) {
-      double sums[kPairRows];
-      squared_distances_of_tile(clusters.dev_means, clusters.dev_searching, round.searching,
-                                first_row, clusters.dev_means, clusters.dev_listed, round.listed,
-                                c * kPairTile, clusters.d, row_tile, column_tile, sums);
-      const int column = c * kPairTile + lane;
-      if (column >= round.listed) continue;
-      const std::int32_t other = clusters.dev_listed[column];
-      const double its = clusters.dev_weights[other];
-#pragma unroll
-      for (int r = 0; r < kPairRows; ++r) {
-        if (own[r] < 0 || own[r] == other) continue;
-        const double both = __ddiv_rn(__dmul_rn(weight[r], its), __dadd_rn(weight[r], its));
-        nearest[r].offer(__dmul_rn(both, sums[r]), other);
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < kPairRows; ++r) {
-      nearest[r].join_lanes();
-      if (lane == 0 && own[r] >= 0) {
-        clusters.dev_found[std::int64_t{part} * round.searching + own_row + r] = nearest[r];
-      }
+      if (own_row + r >= round.changed) continue;
+      const std::int64_t own = clusters.dev_changed[own_row + r];
+      const double weight = clusters.dev_weights[own];
+      const double both = __ddiv_rn(__dmul_rn(weight, its), __dadd_rn(weight, its));
+      const double cost = __dmul_rn(both, sums[r]);
+      clusters.dev_costs[own * clusters.count + other] = cost;
+      clusters.dev_costs[other * clusters.count + own] = cost;
     }
   }
 }
 
-/// Of what the parts have found: a warp a cluster that looks.
-static __global__ void __launch_bounds__(kPairThreads) join_parts_kernel(WardClusters clusters) {
+/// A warp a cluster that looks.
+static __global__ void __launch_bounds__(kPairThreads)
+    find_neighbours_kernel(WardClusters clusters) {
   const WardRound round = *clusters.dev_round;
-  const WardParts share(round);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int warps = static_cast<int>(gridDim.x) * (kPairThreads / kLanes);
   for (int e = static_cast<int>(blockIdx.x * (kPairThreads / kLanes) + threadIdx.x / kLanes);
        e < round.searching; e += warps) {
+    const std::int32_t own = clusters.dev_searching[e];
+    const double* costs = clusters.dev_costs + own * clusters.count;
     WardNeighbour nearest;
-    for (int part = lane; part < share.parts; part += kLanes) {
-      const WardNeighbour its = clusters.dev_found[std::int64_t{part} * round.searching + e];
-      if (its.cluster >= 0) nearest.offer(its.cost, its.cluster);
+#pragma unroll 4
+    for (int column = lane; column < round.listed; column += kLanes) {
+      const std::int32_t other = clusters.dev_listed[column];
+      const double cost = costs[other];
+      if (other != own) nearest.offer(cost, other);
     }
     nearest.join_lanes();
-    if (lane == 0) clusters.dev_nearest[clusters.dev_searching[e]] = nearest;
+    if (lane == 0) clusters.dev_nearest[own] = nearest;
   }
 }
 
@@ -245,10 +224,12 @@ class WardMerges {
         dev_nearest_(count_),
         dev_last_(count_),
         dev_listed_(count_),
+        dev_changed_(count_),
         dev_searching_(count_),
-        dev_found_(WardParts::most(count_)),
+        dev_costs_(count_ * count_),
         dev_merges_(count_) {
-    clusters_ = {.d = clusters.d,
+    clusters_ = {.count = count_,
+                 .d = clusters.d,
                  .dev_round = dev_round_.data(),
                  .dev_means = dev_means_.data(),
                  .dev_weights = dev_weights_.data(),
@@ -256,8 +237,9 @@ class WardMerges {
                  .dev_nearest = dev_nearest_.data(),
                  .dev_last = dev_last_.data(),
                  .dev_listed = dev_listed_.data(),
+                 .dev_changed = dev_changed_.data(),
                  .dev_searching = dev_searching_.data(),
-                 .dev_found = dev_found_.data(),
+                 .dev_costs = dev_costs_.data(),
                  .dev_merges = dev_merges_.data()};
     WardRound first;
     first.listed = static_cast<int>(count_);
@@ -271,6 +253,12 @@ class WardMerges {
     dev_heights_.zero();
     dev_last_.fill_bytes(0xff);  // never
     look();
+  }
+
+  /// Bytes of GPU memory for so many clusters.
+  static double bytes_of(std::int64_t count, std::int64_t d) {
+    const auto m = static_cast<double>(count);
+    return 8 * m * (m + static_cast<double>(d) + 12) + 1e6;
   }
 
   /// As SeedingBoard::merges().
@@ -292,17 +280,17 @@ class WardMerges {
   void look() const {
     list_clusters_kernel<<<1, kWardThreads>>>(clusters_);
     KMEANS_CUDA_LAUNCHED(list_clusters_kernel);
+    merge_costs_kernel<<<kWardBlocks, kPairThreads>>>(clusters_);
+    KMEANS_CUDA_LAUNCHED(merge_costs_kernel);
     find_neighbours_kernel<<<kWardBlocks, kPairThreads>>>(clusters_);
     KMEANS_CUDA_LAUNCHED(find_neighbours_kernel);
-    join_parts_kernel<<<kWardBlocks, kPairThreads>>>(clusters_);
-    KMEANS_CUDA_LAUNCHED(join_parts_kernel);
   }
 
   /// So many that the host is seldom waited for, and `between` soon.
   [[nodiscard]] int rounds_at_once(std::int64_t listed) const {
     const double coordinates =
         static_cast<double>(listed) * static_cast<double>(listed * clusters_.d);
-    return static_cast<int>(std::clamp(1e10 / coordinates, 1.0, 8.0));
+    return static_cast<int>(std::clamp(1e11 / coordinates, 1.0, 8.0));
   }
 
   /// Whether no merge that is left can be among the `wanted` lowest ones.
@@ -342,8 +330,9 @@ class WardMerges {
   DeviceBuffer<WardNeighbour> dev_nearest_;
   DeviceBuffer<std::int32_t> dev_last_;
   DeviceBuffer<std::int32_t> dev_listed_;
+  DeviceBuffer<std::int32_t> dev_changed_;
   DeviceBuffer<std::int32_t> dev_searching_;
-  DeviceBuffer<WardNeighbour> dev_found_;
+  DeviceBuffer<double> dev_costs_;
   DeviceBuffer<WardMerge> dev_merges_;
 };
 
