@@ -13,7 +13,8 @@
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/_tensor_plan.cuh"
+#include "implementations/cuda/_tensor_state.h"
 
 namespace kmeans::cuda {
 

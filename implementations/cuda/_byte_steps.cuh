@@ -12,7 +12,7 @@
 
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/_tensor_plan.cuh"
 
 namespace kmeans::cuda {
 
@@ -33,7 +33,7 @@ constexpr float kLeastStep = 0x1p-40F;
 /// column holds 127 squared.
 inline std::int64_t padded_bytes_for(std::int64_t d) {
   const std::int64_t extra = kOtherColumns + std::max<std::int64_t>(8, d / 26);
-  return (d + extra + kStepBytes - 1) / kStepBytes * kStepBytes;
+  return (d + extra + kProductBytes - 1) / kProductBytes * kProductBytes;
 }
 
 /// A step of twelve bits that is not less: the product of two of them is a float.

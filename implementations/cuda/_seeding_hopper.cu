@@ -10,8 +10,6 @@
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_half_filter.cuh"
 #include "implementations/cuda/_nearest_seeds.h"
-#include "implementations/cuda/_tensor_copies.cuh"
-#include "implementations/cuda/_tensor_frame.cuh"
 
 namespace {
 
@@ -22,14 +20,13 @@ class HopperSeeds final : public NearestSeeds {
   HopperSeeds(const float* dev_points, const kmeans::Shape& most)
       : dev_points_(dev_points),
         most_(most),
-        streams_(half_plan_of(most, *kmeans::current_gpu(), false).streams),
+        streams_(half_plan(most, *kmeans::current_gpu()).streams_points),
         filter_(filter_for(most.k)),
         frame_(frame_of(dev_points, most.n, most.d)),
         dev_copy_(filter_.copy_elements()),
         dev_lengths_(most.n),
         dev_labels_(most.n) {
-    bias_ = copy_points(dev_points, filter_.extents(), frame_, dev_copy_, dev_lengths_);
-    filter_.set_bias(bias_);
+    bias_ = filter_.copy_points(dev_points, frame_, dev_copy_, dev_lengths_);
     dev_labels_.fill_bytes(0xff);
   }
 
@@ -44,18 +41,18 @@ class HopperSeeds final : public NearestSeeds {
     filter_.move_centroids(nullptr, 1, dev_seeds, frame_, nullptr);
     const HalfRows rows{.dev_copy = dev_copy_.data(), .dev_lengths = dev_lengths_.data()};
     filter_.find(rows, dev_labels_.data(), dev_nearest, nullptr);
-    filter_.settle(rows, dev_points_, dev_seeds, dev_nearest, true, nullptr);
+    filter_.decide_undecided(rows, dev_points_, dev_seeds, dev_nearest, true, nullptr);
   }
 
  private:
-  [[nodiscard]] HalfFilter<HopperSeeds> filter_for(std::int64_t k) const {
-    return {{most_.n, most_.d, k, most_.precision}, most_.n, false, *kmeans::current_gpu()};
+  [[nodiscard]] HalfFilter filter_for(std::int64_t k) const {
+    return {{most_.n, most_.d, k, most_.precision}, {.rows = most_.n}, *kmeans::current_gpu()};
   }
 
   const float* dev_points_;
   kmeans::Shape most_;
   bool streams_;
-  HalfFilter<HopperSeeds> filter_;
+  HalfFilter filter_;
   CopyFrame frame_;
   Bias bias_;
   DeviceBuffer<__half> dev_copy_;
@@ -65,9 +62,8 @@ class HopperSeeds final : public NearestSeeds {
 
 std::unique_ptr<NearestSeeds> make(const float* dev_points, std::int64_t n, std::int64_t d,
                                    std::int64_t most) {
-  const kmeans::GpuDevice& gpu = *kmeans::current_gpu();
   const kmeans::Shape shape{n, d, most, kmeans::Precision::f32};
-  if (!supports_on_hopper(gpu, shape, half_plan_of(shape, gpu, false)).ok) return nullptr;
+  if (!runs_on_hopper(shape, {half_plan}).ok) return nullptr;
   return std::make_unique<HopperSeeds>(dev_points, shape);
 }
 

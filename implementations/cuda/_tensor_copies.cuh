@@ -12,37 +12,12 @@
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_search.cuh"
-#include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/_half_bounds.cuh"
+#include "implementations/cuda/_tensor_plan.cuh"
+#include "implementations/cuda/_tensor_state.h"
 #include "implementations/cuda/_wgmma.cuh"
 
 namespace kmeans::cuda {
-
-constexpr int kExtra = 4;  // columns for norms and bounds
-constexpr double kFarthestNorm = 30000;
-constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
-/// Of the bias: it enters with the norms, in the last two steps of a product at the earliest, each of which
-/// may lose 17 times 2^-23 of it, in two parts, 2^-22 off: 36 times 2^-23, of 64.
-constexpr float kBiasError = 0x1p-17F;
-constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds with its squared norm
-
-/// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum
-/// of their magnitudes: they align the products of 16 columns and the sum before to the largest of
-/// them and cut off, so each of the 17 may lose 2^-23 of it, once for every 16 columns. The last summand is above what
-/// products lose of what those before lost, up to kMostProducts.
-__host__ __device__ constexpr double product_error(std::int64_t padded) {
-  return static_cast<double>(padded / 16 + 1) * 17 * 0x1p-23;
-}
-/// Above 1 / (1 - error): what the bound's own terms lose of themselves.
-__host__ __device__ constexpr double above_product_error(double error) { return 1 + 2 * error; }
-/// Of a centroid's halved squared norm, what it is lowered by, and what its upper bound is raised by: the products'
-/// error, float16's two parts and float64's roundings.
-__host__ __device__ constexpr double norm_share(double error) {
-  return error * above_product_error(error) + 0x1p-20;
-}
-
-/// Columns of a copy: the coordinates and the extra ones, whole steps of the matrix instruction.
-inline std::int64_t padded_for(std::int64_t d) { return (d + kExtra + 15) / 16 * 16; }
 
 /// So many neighbouring lanes copy a row, each some groups of kCoreHalves columns: a power of two.
 __host__ __device__ inline int lanes_of_row(int padded) {
@@ -136,19 +111,6 @@ static __global__ void copy_points_kernel(const float* __restrict__ dev_points, 
   note_largest(square, dev_largest);
 }
 
-/// Launches that kernel for all points, and returns what makes their bounds positive.
-inline Bias copy_points(const float* dev_points, const Extents& extents, const CopyFrame& frame,
-                        const DeviceBuffer<__half>& dev_copy,
-                        const DeviceBuffer<float2>& dev_lengths) {
-  const DeviceBuffer<unsigned> dev_largest(1);
-  dev_largest.zero();
-  const std::int64_t threads = extents.point_tiles * kTileRows * lanes_of_row(extents.padded);
-  copy_points_kernel<<<blocks_for(threads, 256), 256>>>(
-      dev_points, extents, frame.view(), dev_copy.data(), dev_lengths.data(), dev_largest.data());
-  KMEANS_CUDA_LAUNCHED(copy_points_kernel);
-  return Bias::of(dev_largest);
-}
-
 /// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole
 /// tiles. Of the state that counts what happens to them nothing has happened yet.
 static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
@@ -176,33 +138,6 @@ static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_p
     if (threadIdx.x % lanes == 0 && row < count) dev_lengths[row] = lengths;
   }
 }
-
-/// Upper less lower bound of half a squared distance is at most X a + R b and two shares of the centroid's
-/// halved squared norm, which is at most (a + b)^2 / 8; X, R: of the point (dev_lengths), a, b: of the
-/// centroid (dev_widths). Those shares, and as much again as float64 rounds; and twice what the bias
-/// is off by:
-struct BoundShares {
-  float by_norm;
-  float always;
-};
-inline BoundShares bound_shares(std::int64_t d, const Bias& bias) {
-  const double shares = 2 * norm_share(product_error(padded_for(d)));
-  return {.by_norm = static_cast<float>((shares + 0x1p-28) / 8 * 1.001),
-          .always = 0x1p-21F + 2.002F * kBiasError * bias.added};
-}
-__device__ inline float bound_width(const float2& point, const __half2& centroid,
-                                    const BoundShares& shares) {
-  const float2 w = __half22float2(centroid);
-  const float sum = w.x + w.y;
-  // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
-  const float rest =
-      __fmaf_rn(sum * sum, shares.by_norm, __fmaf_rn(point.x * point.x, 0x1p-30F, shares.always));
-  return __fmaf_rn(point.x, w.x, __fmaf_rn(point.y, w.y, rest));
-}
-
-constexpr int kCopyThreads = 256;
-constexpr int kWidthBlock = kCopyThreads / 32;  // centroids whose largest widths are kept
-constexpr int kWidestColumns = 128;             // of tiles for which they are
 
 /// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix instruction
 /// leaves the products in the same lanes, four blocks a lane of four.

@@ -21,7 +21,6 @@
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
-#include "implementations/cuda/_tensor_copies.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
 
 namespace {
@@ -141,16 +140,15 @@ __global__ void move_bounds_kernel(const float* __restrict__ dev_centroids, std:
   if (bits > __ldcg(&dev_state->most)) atomicMax(&dev_state->most, bits);
 }
 
-kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
+kmeans::Support supports_bounds(const kmeans::Shape& shape) {
   const kmeans::GpuDevice* gpu = kmeans::current_gpu();
-  if (gpu == nullptr) return counts_fit(shape);
-  const Plan plan = half_plan_of(shape, *gpu, true);
-  if (plan.streams) {
+  const kmeans::Support takes = runs_on_hopper(shape, {half_plan_with_bounds});
+  if (gpu != nullptr && takes.ok && half_plan_with_bounds(shape, *gpu).streams_points) {
     return kmeans::Support::no("d = " + std::to_string(shape.d) +
                                ": a tile of points exceeds the shared memory of a block, and "
                                "those that stream leave no bounds (cuda_tensor takes them)");
   }
-  return supports_on_hopper(*gpu, shape, plan);
+  return takes;
 }
 
 class CudaHamerly final : public CudaLloyd<float> {
@@ -161,7 +159,7 @@ class CudaHamerly final : public CudaLloyd<float> {
   void prepare() override {
     const auto [n, d, k, precision] = shape();
     const kmeans::GpuDevice& gpu = *kmeans::current_gpu();
-    filter_ = HalfFilter<CudaHamerly, true>(shape(), n, false, gpu);
+    filter_ = HalfFilter(shape(), {.rows = n, .keeps_bounds = true}, gpu);
     sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     fill_ = static_cast<unsigned>(8 * gpu.multiprocessors);
     gathered_ = gathered_at_most(n);
@@ -188,12 +186,11 @@ class CudaHamerly final : public CudaLloyd<float> {
   void make_copies() {
     const auto [n, d, k, precision] = shape();
     frame_ = frame_of(dev_points_.data(), n, d);
-    const Bias bias = copy_points(dev_points_.data(), filter_.extents(), frame_, dev_points_copy_,
-                                  dev_point_lengths_);
+    const Bias bias =
+        filter_.copy_points(dev_points_.data(), frame_, dev_points_copy_, dev_point_lengths_);
     half_squares_kernel<<<blocks_for(n * 32, 256), 256>>>(
         dev_points_.data(), n, d, frame_.dev_mean.data(), frame_.scale, dev_half_squares_.data());
     KMEANS_CUDA_LAUNCHED(half_squares_kernel);
-    filter_.set_bias(bias);
     filter_.set_kept({.dev_upper = dev_upper_.data(),
                       .dev_lower = dev_lower_.data(),
                       .dev_half_squares = dev_half_squares_.data(),
@@ -245,8 +242,8 @@ class CudaHamerly final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("settle");
-      filter_.settle(all, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(), true,
-                     stream);
+      filter_.decide_undecided(all, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(),
+                               true, stream);
     }
     const auto timed = stage("update");
     sums_.move(dev_points_.data(), n, dev_nearest_.data(), dev_labels_.data(), stream);
@@ -257,7 +254,7 @@ class CudaHamerly final : public CudaLloyd<float> {
                  dev_bound_state_.data());
   }
 
-  HalfFilter<CudaHamerly, true> filter_;
+  HalfFilter filter_;
   unsigned fill_ = 0;          // blocks that occupy the GPU
   std::int64_t gathered_ = 0;  // points, at most
   CopyFrame frame_;
@@ -285,7 +282,7 @@ KMEANS_VARIANT(
         "the exact step behind Hamerly's bounds: only points whose nearest centroid may "
         "have changed go to the tensor cores",
     .exact = true, .skips_work = true, .sums = Sums::wide,
-    .setup_note = "makes a centred float16 copy of the points", .supports = runs_on_hopper,
+    .setup_note = "makes a centred float16 copy of the points", .supports = supports_bounds,
     .device_bytes = [](const Shape& s) {
       const double row = 2 * static_cast<double>(padded_for(s.d)) + 8;
       const double n = static_cast<double>(s.n) + 256;

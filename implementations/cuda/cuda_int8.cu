@@ -59,8 +59,8 @@ struct FindCandidates {
   using Element = Byte;
   using Sum = int;
   static constexpr std::int64_t kWarpBytes = 0;
-  static constexpr bool kLooksFirst = true;
-  static constexpr int kAheadWarps = 0;
+  static constexpr bool kSeedsBounds = true;
+  static constexpr int kPrefetchWarps = 0;
 
   const float2* __restrict__ dev_point_lengths;
   const float4* __restrict__ dev_widths;  // of places
@@ -81,14 +81,14 @@ struct FindCandidates {
   float upper[2];     // of half the squared distance to the nearest
   float spread[2];    // of a centroid's bounds, about
   int counts[2];
-  int places[2];  // of the centroids that were nearest before, or -1
-  bool judges;    // the centroids have bounds
+  int places[2];    // of the centroids that were nearest before, or -1
+  bool has_bounds;  // the centroids have bounds
 
   __device__ std::int64_t tiles(const Extents& s) const { return s.point_tiles; }
   __device__ static int parts(const Extents& /*s*/, std::int64_t /*rounds*/) { return 1; }
 
   __device__ void start(const Extents& /*s*/, void* /*of_warp*/) {
-    judges = dev_state->too_far == 0;
+    has_bounds = dev_state->too_far == 0;
   }
 
   __device__ void begin(const Extents& s, int first_row) {
@@ -98,7 +98,7 @@ struct FindCandidates {
       const bool exists = i < static_cast<int>(s.n);
       lengths[row] = exists ? dev_point_lengths[i] : float2{};
       // What cannot be decided here anyway is not looked at.
-      const bool looks = exists && judges && lengths[row].x < INFINITY;
+      const bool looks = exists && has_bounds && lengths[row].x < INFINITY;
       upper[row] = looks ? INFINITY : -INFINITY;
       spread[row] = 0;
       counts[row] = 0;
@@ -108,7 +108,7 @@ struct FindCandidates {
   }
 
   /// Few centroids are near if the first that is looked at was the nearest before.
-  __device__ void look_first(const Extents& s, const Byte* rows, const Byte* dev_centroids) {
+  __device__ void seed_bounds(const Extents& s, const Byte* rows, const Byte* dev_centroids) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int tile_row = static_cast<int>(threadIdx.x) / 32 % kGroupWarps * 16 + lane / 4;
     constexpr int kCore = kCoreElements<Byte>;
@@ -149,8 +149,8 @@ struct FindCandidates {
     return dev_found + ((blockIdx.x * kFound + slot) * 2 + row) * blockDim.x + threadIdx.x;
   }
 
-  __device__ void fetch(int /*tile*/) {}
-  __device__ void reduce(const Extents& s, const int (&sums)[kColumns / 2], int tile) {
+  __device__ void preload(int /*tile*/) {}
+  __device__ void epilogue(const Extents& s, const int (&sums)[kColumns / 2], int tile) {
     const float2 unit = dev_units[tile];
     int least[2][kBlocks];
     bool near[2];
@@ -217,7 +217,7 @@ struct FindCandidates {
       // Of the row's four lanes: those before, all, and whether one found more than it wrote down.
       int before = 0;
       int total = own;
-      bool all = judges && own <= kFound;
+      bool all = has_bounds && own <= kFound;
 #pragma unroll
       for (int distance = 1; distance < 4; distance *= 2) {
         const int other = __shfl_xor_sync(kAllLanes, total, distance);
@@ -311,20 +311,15 @@ __global__ void decide_lists_kernel(const float* __restrict__ dev_points,
   }
 }
 
-Plan plan_of(const kmeans::Shape& shape, const kmeans::GpuDevice& gpu) {
-  return plan_for<Byte>(padded_bytes_for(shape.d), shape.k, gpu.shared_bytes_per_block, 0);
+Plan byte_plan(const kmeans::Shape& shape, const kmeans::GpuDevice& gpu) {
+  return plan_for<Byte>({.padded = padded_bytes_for(shape.d),
+                         .k = shape.k,
+                         .shared_bytes = gpu.shared_bytes_per_block});
 }
 
 /// Points that are left to float16, at a time: their copies take no more memory than those of all points in bytes.
 std::int64_t others_at_a_time(std::int64_t n) {
   return std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), ceil_div(n, 2));
-}
-
-kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
-  const kmeans::GpuDevice* gpu = kmeans::current_gpu();
-  if (gpu == nullptr) return counts_fit(shape);
-  const kmeans::Support bytes = supports_on_hopper(*gpu, shape, plan_of(shape, *gpu));
-  return bytes.ok ? supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu, false)) : bytes;
 }
 
 class CudaInt8 final : public CudaLloyd<float> {
@@ -335,12 +330,12 @@ class CudaInt8 final : public CudaLloyd<float> {
   void prepare() override {
     const auto [n, d, k, precision] = shape();
     const kmeans::GpuDevice& gpu = *kmeans::current_gpu();
-    plan_ = plan_of(shape(), gpu);
+    plan_ = byte_plan(shape(), gpu);
     extents_ = extents_of(shape(), plan_, padded_bytes_for(d));
     blocks_ = static_cast<unsigned>(
         std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles / plan_.groups));
     others_ = others_at_a_time(n);
-    filter_ = HalfFilter<CudaInt8>(shape(), others_, true, gpu);
+    filter_ = HalfFilter(shape(), {.rows = others_, .mapped = true}, gpu);
     const std::int64_t places = std::int64_t{extents_.centroid_tiles} * kColumns;
     sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<Byte>(extents_.point_tiles * tile_elements(extents_));
@@ -362,8 +357,8 @@ class CudaInt8 final : public CudaLloyd<float> {
     dev_lists_ = DeviceBuffer<Listed>(n);
     dev_listed_ = DeviceBuffer<std::int32_t>(kListedAPoint * n);
     dev_state_ = DeviceBuffer<TensorState>(1);
-    with_own_kernels([this](auto columns, auto groups, auto cut) {
-      allow_shared_bytes(multiply_kernel<columns, groups, decltype(cut), FindCandidates>,
+    with_own_pipeline([this](auto columns, auto groups, auto pipeline) {
+      allow_shared_bytes(multiply_kernel<columns, groups, decltype(pipeline), FindCandidates>,
                          plan_.shared_bytes);
     });
     copy_points();
@@ -440,12 +435,12 @@ class CudaInt8 final : public CudaLloyd<float> {
   }
 
   template <class Use>
-  void with_own_kernels(const Use& use) const {
-    with_kernels<Byte>(plan_, extents_.padded / kStepBytes, use);
+  void with_own_pipeline(const Use& use) const {
+    with_pipeline<Byte>(plan_, extents_.padded / kProductBytes, use);
   }
 
   void find_candidates(cudaStream_t stream) {
-    with_own_kernels([&](auto columns, auto groups, auto cut) {
+    with_own_pipeline([&](auto columns, auto groups, auto pipeline) {
       const FindCandidates pass{.dev_point_lengths = dev_point_lengths_.data(),
                                 .dev_widths = dev_widths_.data(),
                                 .dev_units = dev_units_.data(),
@@ -465,8 +460,8 @@ class CudaInt8 final : public CudaLloyd<float> {
                                 .spread = {},
                                 .counts = {},
                                 .places = {},
-                                .judges = false};
-      launch_early(multiply_kernel<columns, groups, decltype(cut), FindCandidates>, blocks_,
+                                .has_bounds = false};
+      launch_early(multiply_kernel<columns, groups, decltype(pipeline), FindCandidates>, blocks_,
                    threads_for(groups), plan_.shared_bytes, stream, extents_,
                    dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
     });
@@ -479,10 +474,8 @@ class CudaInt8 final : public CudaLloyd<float> {
     const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);
     const float factor = filter_factor(d);
     Fork fork(stream);
-    decide_pairs_kernel<<<2 * fill, 256, 0, fork.beside()>>>(
-        dev_points_.data(), dev_centroids_.data(), d, factor, dev_pairs_.data(), dev_state_.data(),
-        dev_nearest_.data());
-    KMEANS_CUDA_LAUNCHED(decide_pairs_kernel);
+    HalfFilter::decide_pairs(dev_points_.data(), dev_centroids_.data(), d, dev_pairs_.data(),
+                             dev_state_.data(), dev_nearest_.data(), 2 * fill, fork.beside());
     decide_lists_kernel<<<2 * fill, 256, 0, fork.beside()>>>(
         dev_points_.data(), dev_centroids_.data(), d, factor, dev_lists_.data(), dev_listed_.data(),
         dev_state_.data(), dev_nearest_.data());
@@ -493,12 +486,11 @@ class CudaInt8 final : public CudaLloyd<float> {
                           .dev_map = dev_others_.data(),
                           .dev_count = &dev_state_.data()->undecided,
                           .first = first};
-      launch_early(copy_listed_points_kernel, 2 * fill, 256, 0, stream, dev_points_.data(),
-                   filter_.extents(), frame_.view(), rows.dev_map, rows.dev_count, first,
-                   dev_others_copy_.data(), dev_others_lengths_.data(), filter_.dev_state());
+      filter_.copy_listed_points(dev_points_.data(), frame_, rows, dev_others_copy_.data(),
+                                 dev_others_lengths_.data(), stream);
       filter_.find(rows, dev_labels_.data(), dev_nearest_.data(), stream);
-      filter_.settle(rows, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(),
-                     first + others_ >= n, stream);
+      filter_.decide_undecided(rows, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(),
+                               first + others_ >= n, stream);
     }
     fork.join();
   }
@@ -506,7 +498,7 @@ class CudaInt8 final : public CudaLloyd<float> {
   Plan plan_;
   Extents extents_{};
   ByteSteps steps_{};
-  HalfFilter<CudaInt8> filter_;
+  HalfFilter filter_;
   std::int64_t others_ = 0;  // points that are left to float16, at a time
   unsigned blocks_ = 0;
   CopyFrame frame_;
@@ -538,14 +530,19 @@ KMEANS_VARIANT(
     .summary =
         "the exact step: products of bytes with a proven bound, then float32, then as defined",
     .exact = true, .gpu_shards = true, .sums = Sums::wide,
-    .setup_note = "makes a centred copy of the points in bytes", .supports = runs_on_hopper,
-    .device_bytes = [](const Shape& s) {
-      const double n = static_cast<double>(s.n) + 256;
-      const double k = static_cast<double>(s.k) + 256;
-      const auto padded = static_cast<double>(padded_bytes_for(s.d));
-      const double others = static_cast<double>(others_at_a_time(s.n)) + 256;
-      return plain_device_bytes(s) + MovingSums::device_bytes(s) +
-             n * (padded + 44 + 4.0 * kListedAPoint) + k * (padded + 28) +
-             others * (2 * static_cast<double>(padded_for(s.d)) + 12) +
-             half_filter_bytes(s, others) + 16e6;
-    })
+    .setup_note = "makes a centred copy of the points in bytes",
+    .supports =
+        [](const Shape& s) {
+          return runs_on_hopper(s, {byte_plan, half_plan});
+        },
+    .device_bytes =
+        [](const Shape& s) {
+          const double n = static_cast<double>(s.n) + 256;
+          const double k = static_cast<double>(s.k) + 256;
+          const auto padded = static_cast<double>(padded_bytes_for(s.d));
+          const double others = static_cast<double>(others_at_a_time(s.n)) + 256;
+          return plain_device_bytes(s) + MovingSums::device_bytes(s) +
+                 n * (padded + 44 + 4.0 * kListedAPoint) + k * (padded + 28) +
+                 others * (2 * static_cast<double>(padded_for(s.d)) + 12) +
+                 half_filter_bytes(s, others) + 16e6;
+        })

@@ -21,18 +21,10 @@
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
-#include "implementations/cuda/_tensor_copies.cuh"
-#include "implementations/cuda/_tensor_frame.cuh"
 
 namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
-
-kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
-  const kmeans::GpuDevice* gpu = kmeans::current_gpu();
-  if (gpu == nullptr) return counts_fit(shape);
-  return supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu, false));
-}
 
 class CudaTensor final : public CudaLloyd<float> {
  public:
@@ -42,14 +34,13 @@ class CudaTensor final : public CudaLloyd<float> {
   void prepare() override {
     const auto [n, d, k, precision] = shape();
     const kmeans::GpuDevice& gpu = *kmeans::current_gpu();
-    filter_ = HalfFilter<CudaTensor>(shape(), n, false, gpu);
+    filter_ = HalfFilter(shape(), {.rows = n}, gpu);
     sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     frame_ = frame_of(dev_points_.data(), n, d);
-    filter_.set_bias(copy_points(dev_points_.data(), filter_.extents(), frame_, dev_points_copy_,
-                                 dev_point_lengths_));
+    filter_.copy_points(dev_points_.data(), frame_, dev_points_copy_, dev_point_lengths_);
     iteration_.record([this](cudaStream_t stream) { launch(stream); });
   }
 
@@ -73,8 +64,8 @@ class CudaTensor final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("settle");
-      filter_.settle(rows(), dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(), true,
-                     stream);
+      filter_.decide_undecided(rows(), dev_points_.data(), dev_centroids_.data(),
+                               dev_nearest_.data(), true, stream);
     }
     update_in_stages(
         sums_.shared(),
@@ -96,7 +87,7 @@ class CudaTensor final : public CudaLloyd<float> {
     return {.dev_copy = dev_points_copy_.data(), .dev_lengths = dev_point_lengths_.data()};
   }
 
-  HalfFilter<CudaTensor> filter_;
+  HalfFilter filter_;
   CopyFrame frame_;
   IterationGraph iteration_;
   DeviceBuffer<__half> dev_points_copy_;
@@ -112,10 +103,12 @@ KMEANS_VARIANT(
     .summary =
         "the exact step: float16 tensor cores with a proven bound, then float32, then as defined",
     .exact = true, .gpu_shards = true, .sums = Sums::wide,
-    .setup_note = "makes a centred float16 copy of the points", .supports = runs_on_hopper,
-    .device_bytes = [](const Shape& s) {
-      const auto padded = static_cast<double>(padded_for(s.d));
-      const double n = static_cast<double>(s.n) + 256;
-      return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 12) +
-             half_filter_bytes(s, n);
-    })
+    .setup_note = "makes a centred float16 copy of the points",
+    .supports = [](const Shape& s) { return runs_on_hopper(s, {half_plan}); },
+    .device_bytes =
+        [](const Shape& s) {
+          const auto padded = static_cast<double>(padded_for(s.d));
+          const double n = static_cast<double>(s.n) + 256;
+          return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 12) +
+                 half_filter_bytes(s, n);
+        })

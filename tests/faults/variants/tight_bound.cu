@@ -26,6 +26,7 @@
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_pair.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/_tensor_state.h"
 #include "implementations/cuda/_wgmma.cuh"
 
 namespace kmeans::tight {
@@ -39,6 +40,10 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #define sqrt(x) (1e-3 * sqrt(x))
 #include "implementations/cuda/_byte_copies.cuh"
 #include "implementations/cuda/_half_filter.cuh"
+//
+#include "implementations/cuda/_half_filter.cu"
+#include "implementations/cuda/_half_find.cu"
+#include "implementations/cuda/_half_find_bounds.cu"
 
 namespace {
 constexpr const char* kThisFile = __FILE__;
