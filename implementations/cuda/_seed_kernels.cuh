@@ -81,9 +81,9 @@ __device__ inline void lower(const SeedPass& pass, std::int64_t i, double square
 struct TwoNearest {
   float least = INFINITY;
   float second = INFINITY;
-  std::int64_t nearest = 0;
+  int nearest = 0;
 
-  __device__ void offer(float q, std::int64_t j) {
+  __device__ void offer(float q, int j) {
     if (q < least) nearest = j;
     second = fminf(second, fmaxf(least, q));
     least = fminf(least, q);
@@ -91,12 +91,11 @@ struct TwoNearest {
 };
 
 /// The nearest seed as defined; differences in float32 leave it open. limit: above it none is.
-__device__ inline std::int64_t nearest_as_defined(const SeedPass& pass, std::int64_t i,
-                                                  float limit) {
+__device__ inline int nearest_as_defined(const SeedPass& pass, std::int64_t i, float limit) {
   const float* point = pass.dev_points + i * pass.d;
   double nearest_distance = INFINITY;
-  std::int64_t nearest = 0;
-  for (std::int64_t j = 0; j < pass.count; ++j) {
+  int nearest = 0;
+  for (int j = 0; j < pass.count; ++j) {
     const float* seed = pass.dev_seeds + j * pass.d;
     float q = 0;
     for (std::int64_t t = 0; t < pass.d; ++t) {
@@ -134,7 +133,7 @@ __global__ void __launch_bounds__(kSeedThreads)
     const std::int64_t first = block * kSeedThreads;
     const std::int64_t i = first + threadIdx.x;
     TwoNearest found;
-    for (std::int64_t first_j = 0; first_j < pass.count; first_j += groups * kSeedsAtOnce) {
+    for (int first_j = 0; first_j < pass.count; first_j += groups * kSeedsAtOnce) {
       float q[kSeedsAtOnce] = {};
       for (std::int64_t from = 0; from < d; from += kSeedCoordinates) {
         const int coordinates = static_cast<int>(min(std::int64_t{kSeedCoordinates}, d - from));
@@ -159,7 +158,7 @@ __global__ void __launch_bounds__(kSeedThreads)
             }
           }
           if (from + coordinates < d) continue;
-          const std::int64_t own_j = first_j + group * kSeedsAtOnce;
+          const int own_j = first_j + group * kSeedsAtOnce;
           const int exist = static_cast<int>(min(pass.count - own_j, std::int64_t{kSeedsAtOnce}));
           if (exist <= 0) break;
 #pragma unroll

@@ -37,6 +37,8 @@ constexpr std::int64_t kMatrixSeeds = 32;
 constexpr std::int64_t kMatrixCoordinates = 8;
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
+constexpr double kSpareBytes =
+    100e6;  // of bytes_of(), so that small merges need not ask for room, which takes time
 
 class GpuBoard final : public kmeans::SeedingBoard<float> {
  public:
@@ -170,8 +172,8 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
                                                    std::int64_t wanted,
                                                    const std::function<void()>& between) override {
-    const auto memory = kmeans::gpu_memory();
     const double needed = WardMerges::bytes_of(clusters.count(), clusters.d);
+    const auto memory = needed > kSpareBytes ? kmeans::gpu_memory() : std::nullopt;
     if (memory && needed > static_cast<double>(memory->free_bytes)) return {};
     return WardMerges(clusters).run(wanted, between);
   }
@@ -427,7 +429,7 @@ double bytes_of(const SeedingProblem<float>& problem, std::int64_t most) {
   const auto n = static_cast<double>(problem.n);
   const auto d = static_cast<double>(problem.d);
   const auto k = static_cast<double>(most);
-  return n * (6 * d + 160) + k * (16 * d + 64) + 64e6;
+  return n * (6 * d + 160) + k * (16 * d + 64) + kSpareBytes;
 }
 
 std::unique_ptr<kmeans::SeedingBoard<float>> make(const SeedingProblem<float>& problem,
