@@ -237,20 +237,26 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   const auto sums = board.cells(seeds.data(), m, scale);
   WeightedMeans cells;
   cells.d = d;
-  cells.means.resize(m * d);
-  double* mean = cells.means.data();
+  std::vector<std::int64_t> seed_of;
   for (std::int64_t j = 0; j < m; ++j) {
-    const std::int64_t* sum = sums.data() + j * (d + 1);
-    if (sum[d] == 0) continue;
-    cells.weights.push_back(sum[d]);
-    const auto weight = static_cast<double>(sum[d]);
-    for (std::int64_t t = 0; t < d; ++t) {
-      mean[t] =
-          static_cast<double>(seeds[j * d + t]) + static_cast<double>(sum[t]) / weight / scale;
-    }
-    mean += d;
+    const std::int64_t weight = sums[j * (d + 1) + d];
+    if (weight == 0) continue;
+    cells.weights.push_back(weight);
+    seed_of.push_back(j);
   }
   cells.means.resize(cells.count() * d);
+  constexpr std::int64_t kEach = 64;
+  for_each_part((cells.count() + kEach - 1) / kEach, problem.threads, [&](std::int64_t part) {
+    const std::int64_t end = std::min(cells.count(), (part + 1) * kEach);
+    for (std::int64_t c = part * kEach; c < end; ++c) {
+      const std::int64_t* sum = sums.data() + seed_of[c] * (d + 1);
+      const auto weight = static_cast<double>(cells.weights[c]);
+      for (std::int64_t t = 0; t < d; ++t) {
+        cells.means[c * d + t] = static_cast<double>(seeds[seed_of[c] * d + t]) +
+                                 static_cast<double>(sum[t]) / weight / scale;
+      }
+    }
+  });
   return cells;
 }
 
