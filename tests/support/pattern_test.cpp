@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/message_of.h"
@@ -45,19 +46,51 @@ TEST(Pattern, IsFoundAnywhere) {
 TEST(Pattern, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("ab("), HasSubstr("--only 'ab(' is not a regular expression: "));
   EXPECT_THAT(refusal("a\x1b("), HasSubstr("'a\\x1b('"));
-  for (const char* text : {"[a", "[z-a]", "*a", "a{3,2}", "(a)\\1", "(?=a)", "\\", "[[:odd:]]",
-                           "\\x63pu", "\\tcpu", "\\Acpu", "[\\D]", "cpu)"}) {
-    EXPECT_NE(refusal(text), "") << text;
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"ab(c", "character 3: a ( without its )"},
+      {"a(b(c)", "character 2: a ( without its )"},
+      {"cpu)", "character 4: a ) without its ("},
+      {"[a", "character 1: a [ without its ]"},
+      {"ab[]", "character 3: a [ without its ]"},
+      {"[[:alpha]", "character 2: a [: without its :]"},
+      {"x[[:odd:]]", "character 3: [:odd:] is none of alnum, "},
+      {"[z-a]", "a range in [...] ends before it begins"},
+      {"*a", "character 1: a * with nothing to repeat"},
+      {"a|+b", "character 3: a + with nothing to repeat"},
+      {"(?:{2})", "character 4: a { with nothing to repeat"},
+      {"a{3,2}", "character 2: {3,2} is not {2}, {2,}, {,5} or {2,5}"},
+      {"a{b}", "character 2: {b} is not"},
+      {"a{}", "character 2: {} is not"},
+      {"a{2", "character 2: a { without its }"},
+      {"(a)\\1", "character 4: back-references are not supported"},
+      {"b(?=a)", "character 2: look-around and flags, (?, are not supported"},
+      {"b\\", "character 2: a backslash with nothing behind it"},
+      {"\\x63pu", "character 1: \\x means nothing here; "},
+      {"\xc3\xa4\\tcpu", "character 2: \\t means nothing here; "},
+      {"[a\\D]", "character 3: \\D means nothing in [...]; "}};
+  for (const auto& [text, why] : wrong) {
+    EXPECT_THAT(refusal(text), HasSubstr(" is not a regular expression: " + why)) << text;
   }
 }
 
 TEST(Pattern, IsBoundedInSizeAndDepth) {
   std::string choices;
   for (int i = 0; i < 5000; ++i) choices += "a|";
-  for (const std::string& text : {std::string(20000, '('), std::string(70000, 'a'), choices,
-                                  std::string("(a{100}){100}"), std::string("a{9999999999}")}) {
+  for (const std::string& text :
+       {std::string(20000, '('), std::string(70000, 'a'), choices, std::string("(a{100}){100}"),
+        std::string("a{9999999999}"), std::string("a{100}{100}"), std::string("((ab){9}c{90}){90}"),
+        "(" + std::string(100, 'a') + "){100}"}) {
     EXPECT_NE(refusal(text), "") << text.substr(0, 20);
   }
+  // One after the other they add up.
+  EXPECT_TRUE(Pattern("^x{100}y{100}(ab){90}$")
+                  .found_in(std::string(100, 'x') + std::string(100, 'y') + [] {
+                    std::string pairs;
+                    for (int i = 0; i < 90; ++i) pairs += "ab";
+                    return pairs;
+                  }()));
+  EXPECT_FALSE(Pattern("x{100}y{100}").found_in(std::string(100, 'x') + std::string(99, 'y')));
+  EXPECT_EQ(refusal("(a{50}){50}"), "");
   std::string keys = "^(";
   for (int i = 0; i < 900; ++i) keys += "cpu_simd/f32/uniform-" + std::to_string(i) + "x8/k2/t1|";
   const Pattern list(keys + kKey + ")$");
