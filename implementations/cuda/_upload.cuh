@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/machine/cuda/device.cuh"
 #include "harness/support/parallel.h"
 #include "harness/variant.h"
 #include "implementations/cuda/_pinned.cuh"
@@ -201,7 +202,8 @@ class SharedRows {
     std::size_t unused = 0;
     std::size_t total = 0;
     KMEANS_CUDA(cudaMemGetInfo(&unused, &total));
-    return unused > bytes;
+    // What is kept for later is given back where it is needed.
+    return unused + DeviceMemory::of_process().kept(current_device()) > bytes;
   }
   static std::vector<std::pair<const float*, std::int64_t>>& arrays() {
     static std::vector<std::pair<const float*, std::int64_t>> kept;
