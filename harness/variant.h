@@ -122,6 +122,9 @@ struct Problem {
   /// one (docs/exact-step.md). Only variants with the trait `spherical` are given such.
   bool spherical = false;
 
+  /// Are sums weighted, or scaled to length one?
+  [[nodiscard]] bool is_counted() const { return counted.weights != nullptr || spherical; }
+
   /// Points of the whole: what the scale of the exact step goes by.
   [[nodiscard]] std::int64_t whole_n() const {
     return shard.communicator != nullptr || shard.devices != nullptr ? shard.n : shape.n;
@@ -222,6 +225,8 @@ struct Traits {
   /// GPU variants: bytes of device memory needed, points included, for the check before allocation.
   /// Default: points, labels, and two sets of centroids.
   std::function<double(const Shape&)> device_bytes{};
+  /// The same of problems with weights or of length one. Default: as of others.
+  std::function<double(const Shape&)> counted_device_bytes{};
   /// Traffic of one iteration. Default: unknown (no as-written GB/s is shown).
   std::function<Traffic(const Shape&)> traffic{};
   /// Work of single stages of one iteration. Default: unknown (no rate of a stage is shown).

@@ -137,11 +137,12 @@ OnGpu::~OnGpu() {
   if (before_) gpu_library().leave(*before_);
 }
 
-bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem) {
+bool make_engine(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
+                 std::string& why_not) {
   const GpuLibrary& library = gpu_library();
-  problem = problem_of(library);
-  if (problem.empty()) library.engine(shape, made, problem);
-  return problem.empty();
+  why_not = problem_of(library);
+  if (why_not.empty()) library.engine(problem, made, why_not);
+  return why_not.empty();
 }
 
 std::unique_ptr<kmeans::BatchAtWork> make_batch(const kmeans::BatchTask& task,

@@ -39,9 +39,9 @@
 extern "C" {
 /// Why no GPU can be used; empty: one can.
 const char* KMEANS_EXACT_GPU_PROBLEM();
-/// An engine, or none and why the GPU does not take this shape.
-void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made,
-                             std::string& problem);
+/// An engine, or none and why the GPU does not take this problem.
+void KMEANS_EXACT_GPU_ENGINE(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
+                             std::string& why_not);
 /// Many problems at once, to be deleted by the caller, or null and why one after the other is right.
 kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not);
 /// n x d points, which stay as they are while this lives, sent to the GPU; to be deleted by the caller. Null: they do
@@ -86,8 +86,9 @@ class OnGpu {
   std::optional<int> before_;
 };
 
-/// False, and why the GPU does not take this shape.
-bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem);
+/// False, and why the GPU does not take this problem.
+bool make_engine(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
+                 std::string& why_not);
 
 /// As the function of the GPU's part; a GPU can be used.
 std::unique_ptr<kmeans::BatchAtWork> make_batch(const kmeans::BatchTask& task,

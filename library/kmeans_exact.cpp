@@ -165,15 +165,15 @@ void require_gpu() {
   }
 }
 
-KeptEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_t iterations,
                        Device device) {
   MadeEngine made;
   if (device != Device::cpu) {
-    std::string problem;
-    if (kmeans_exact_gpu::make_engine(shape, made, problem)) return KeptEngine(made, true);
-    if (device == Device::gpu) refuse_gpu(problem);
+    std::string why_not;
+    if (kmeans_exact_gpu::make_engine(problem, made, why_not)) return KeptEngine(made, true);
+    if (device == Device::gpu) refuse_gpu(why_not);
   }
-  level_of_this_processor().make(shape, iterations, threads, made);
+  level_of_this_processor().make(problem.shape, iterations, problem.threads, made);
   return KeptEngine(made);
 }
 
@@ -430,7 +430,7 @@ struct Points::Impl {
     const bool same_k = k == problem.shape.k;
     if (same_k && iterations <= expected) return;
     expected = std::max(iterations, expected);
-    KeptEngine made = make_engine(problem.shape, expected, problem.threads, device);
+    KeptEngine made = make_engine(problem, expected, device);
     // An engine of the same kind keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);

@@ -103,6 +103,7 @@ void ask_everything(const Traits& traits) {
   if (traits.supports) (void)traits.supports(shape);
   if (traits.memory_bytes) (void)traits.memory_bytes(shape, 1);
   if (traits.device_bytes) (void)traits.device_bytes(shape);
+  if (traits.counted_device_bytes) (void)traits.counted_device_bytes(shape);
   if (traits.traffic) (void)traits.traffic(shape);
   if (traits.stage_work) (void)traits.stage_work(shape);
 }

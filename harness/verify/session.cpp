@@ -35,10 +35,14 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
   return variant.traits.supports ? variant.traits.supports(shape) : Support::yes();
 }
 
-double device_memory_need(const RegisteredVariant& variant, const Shape& whole, int gpus) {
+double device_memory_need(const RegisteredVariant& variant, const Shape& whole, int gpus,
+                          bool counted) {
   if (!variant.traits.gpu) return 0;
   Shape shape = whole;
   shape.n = (whole.n + gpus - 1) / gpus;
+  if (counted && variant.traits.counted_device_bytes) {
+    return variant.traits.counted_device_bytes(shape);
+  }
   if (variant.traits.device_bytes) return variant.traits.device_bytes(shape);
   const Sizes s = shape;
   return s.scalar * s.d * (s.n + 2 * s.k) + 4 * s.n;

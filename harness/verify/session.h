@@ -45,8 +45,9 @@ double memory_need(const RegisteredVariant& variant, const Shape& shape, int thr
 double memory_need_beside_points(const RegisteredVariant& variant, const Shape& shape, int threads);
 
 /// Device bytes that the variant needs on each of the GPUs that share the points; 0 for those that use
-/// no GPU.
-double device_memory_need(const RegisteredVariant& variant, const Shape& shape, int gpus = 1);
+/// no GPU. `counted`: as Problem::is_counted().
+double device_memory_need(const RegisteredVariant& variant, const Shape& shape, int gpus = 1,
+                          bool counted = false);
 
 /// Makes the variant and sets it up. Throws what the variant throws.
 template <class T>

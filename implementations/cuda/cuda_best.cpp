@@ -38,8 +38,10 @@ using kmeans::cuda::Candidate;
 using kmeans::cuda::SharedRows;
 using Family = kmeans::cuda::Family<float>;
 
-double bytes_of(const std::string& family, const Shape& shape) {
-  return kmeans::registered_variant(family).traits.device_bytes(shape);
+/// `counted`: as Problem::is_counted().
+double bytes_of(const std::string& family, const Shape& shape, bool counted) {
+  const double bytes = kmeans::registered_variant(family).traits.device_bytes(shape);
+  return counted ? kmeans::cuda::counted_bytes(family, bytes, shape) : bytes;
 }
 
 /// The families that take the shape.
@@ -54,25 +56,25 @@ std::vector<std::string> families_for(const Shape& shape) {
 }
 
 /// The one that needs the least memory.
-std::string smallest_of(const std::vector<std::string>& families, const Shape& shape) {
+std::string smallest_of(const std::vector<std::string>& families, const Shape& shape,
+                        bool counted) {
   return *std::min_element(families.begin(), families.end(),
                            [&](const std::string& a, const std::string& b) {
-                             return bytes_of(a, shape) < bytes_of(b, shape);
+                             return bytes_of(a, shape, counted) < bytes_of(b, shape, counted);
                            });
 }
 
-bool has_room(const std::string& family, const Shape& shape) {
-  const auto memory = kmeans::gpu_memory();
-  return memory && bytes_of(family, shape) <= static_cast<double>(memory->free_bytes);
+double least_bytes(const Shape& shape, bool counted) {
+  return bytes_of(smallest_of(families_for(shape), shape, counted), shape, counted);
 }
 
 /// The points once more besides a family that has its own, in another order.
 bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape) {
   const auto memory = kmeans::gpu_memory();
   double most = 0;
-  for (const auto& family : families) most = std::max(most, bytes_of(family, shape));
-  const double rows = 4.0 * static_cast<double>(shape.n) * static_cast<double>(shape.d);
-  return memory && most + rows <= static_cast<double>(memory->free_bytes);
+  for (const auto& family : families) most = std::max(most, bytes_of(family, shape, false));
+  const double bytes = most + kmeans::cuda::bytes_of_rows(shape);
+  return memory && bytes <= static_cast<double>(memory->free_bytes);
 }
 
 /// Families whose kernels this process has loaded.
@@ -104,18 +106,19 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     run_ = BestRun();
     problem_ = problem;
     const Shape& shape = problem.shape;
+    const bool counted = problem.is_counted();
+    rows_ = SharedRows::of(problem.points, shape.n * shape.d);
     auto families = families_for(shape);
-    const std::string smallest = smallest_of(families, shape);
+    const std::string smallest = smallest_of(families, shape, counted);
     std::erase_if(families, [&](const std::string& family) {
-      return family != smallest && !has_room(family, shape);
+      return family != smallest && !has_room(family);
     });
     const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
     families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
     // A family that begins again in each iteration gains nothing from bounds.
-    if (is_counted() && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
-    rows_ = SharedRows::of(problem.points, shape.n * shape.d);
+    if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
     if (rows_ == nullptr &&
-        (is_counted() || (families.size() > 1 && has_room_for_rows(families, shape)))) {
+        (counted || (families.size() > 1 && has_room_for_rows(families, shape)))) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = families.front();
@@ -156,20 +159,24 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   }
 
  private:
-  /// Does the problem have other sums than those of its points?
-  [[nodiscard]] bool is_counted() const {
-    return problem_.counted.weights != nullptr || problem_.spherical;
+  [[nodiscard]] bool has_room(const std::string& family) const {
+    const auto memory = kmeans::gpu_memory();
+    double bytes = bytes_of(family, problem_.shape, problem_.is_counted());
+    if (problem_.is_counted() && rows_ != nullptr) {
+      bytes -= kmeans::cuda::bytes_of_rows(problem_.shape);
+    }
+    return memory && bytes <= static_cast<double>(memory->free_bytes);
   }
 
   /// Null: there is no room for it.
   std::unique_ptr<Family> make(const std::string& name) {
-    if (name != first_ && !has_room(name, problem_.shape)) return nullptr;
+    if (name != first_ && !has_room(name)) return nullptr;
     auto variant = kmeans::registered_variant(name).factory.make_float(problem_.shape.precision);
     if (dynamic_cast<Family*>(variant.get()) == nullptr) {
       throw std::logic_error(name + " is not a family of exact variants");
     }
     std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.release()));
-    if (is_counted()) family = kmeans::cuda::counted_family(std::move(family));
+    if (problem_.is_counted()) family = kmeans::cuda::counted_family(std::move(family));
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->setup(problem_);
@@ -189,4 +196,5 @@ KMEANS_VARIANT(
     CudaBest, .name = "cuda_best",
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
     .exact = true, .weights = true, .spherical = true, .skips_work = true, .sums = Sums::wide,
-    .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })
+    .device_bytes = [](const Shape& s) { return least_bytes(s, false); },
+    .counted_device_bytes = [](const Shape& s) { return least_bytes(s, true); })

@@ -16,6 +16,7 @@
 #include "harness/variant.h"
 #include "implementations/_stops.h"
 #include "implementations/cuda/_batch.h"
+#include "implementations/cuda/_counted_family.h"
 #include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_upload.cuh"
 #include "library/gpu_engine.h"
@@ -82,14 +83,20 @@ std::string gigabytes(double bytes) {
   return text.substr(0, text.find('.') + 2) + " GB";
 }
 
-/// Why the GPU does not take this shape; empty if it does.
-std::string problem_with(const kmeans::Shape& shape, const kmeans::Traits& traits) {
+/// Why the GPU does not take this problem; empty if it does.
+std::string problem_with(const kmeans::Problem<float>& problem, const kmeans::Traits& traits) {
+  const kmeans::Shape& shape = problem.shape;
   if (traits.supports) {
     const kmeans::Support support = traits.supports(shape);
     if (!support.ok) return support.reason;
   }
   const auto memory = kmeans::gpu_memory();
-  const double needed = traits.device_bytes(shape);
+  double needed = traits.device_bytes(shape);
+  if (problem.is_counted()) {
+    needed = traits.counted_device_bytes(shape);
+    const bool sent = kmeans::cuda::SharedRows::of(problem.points, shape.n * shape.d) != nullptr;
+    if (sent) needed -= kmeans::cuda::bytes_of_rows(shape);
+  }
   if (memory && needed > static_cast<double>(memory->free_bytes)) {
     return "it needs " + gigabytes(needed) + " of GPU memory, of which " +
            gigabytes(static_cast<double>(memory->free_bytes)) + " are free";
@@ -136,13 +143,13 @@ const char* KMEANS_EXACT_GPU_PROBLEM() {
   return kmeans::gpu_status().problem.c_str();
 }
 
-void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made,
-                             std::string& problem) {
-  problem = kmeans::gpu_status().problem;
-  if (!problem.empty()) return;
+void KMEANS_EXACT_GPU_ENGINE(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
+                             std::string& why_not) {
+  why_not = kmeans::gpu_status().problem;
+  if (!why_not.empty()) return;
   const kmeans::Registration variant = kmeans::registered_variant(kVariant);
-  problem = problem_with(shape, variant.traits);
-  if (!problem.empty()) return;
+  why_not = problem_with(problem, variant.traits);
+  if (!why_not.empty()) return;
   kmeans::keep_gpu_memory(true);  // for the calls that follow
   made.engine = variant.factory.make_float(kmeans::Precision::f32).release();
   made.stops = dynamic_cast<kmeans::Stops<float>*>(made.engine);

@@ -183,6 +183,43 @@ for name, weights in kinds.items():
 """)
 
 
+def test_a_cpu_takes_what_a_gpu_has_no_memory_for(run) -> None:
+    if run.is_real:
+        # Room for the points and what they need alone, not for their rows next to them.
+        run("""
+x = random.normal(size=(1 << 20, 64)).astype('f4')
+weights = random.integers(1, 5, size=len(x))
+here = ke.lloyd(x, x[:3], weights=weights, iterations=2, stop=None)
+ke.lloyd(x[:100], x[:3], device='gpu')
+ke.release_gpu_memory()
+free, _ = torch.cuda.mem_get_info()
+taken = torch.empty(free - x.nbytes - 200 * 2**20, dtype=torch.uint8, device='cuda')
+alone = ke.lloyd(x, x[:3], device='gpu', iterations=2, stop=None)
+same(alone.centroids, ke.lloyd(x, x[:3], iterations=2, stop=None).centroids)
+ke.release_gpu_memory()
+refused(RuntimeError, 'of GPU memory, of which', ke.lloyd, x, x[:3], weights=weights, device='gpu')
+ke.release_gpu_memory()
+answer = ke.lloyd(x, x[:3], weights=weights, iterations=2, stop=None, device='any')
+same(answer.centroids, here.centroids)
+same(answer.labels, here.labels)
+""")
+        return
+    run("""
+few = x[:8997]
+weights = random.integers(0, 4, size=len(few))
+kept = ke.Points(few, device='any')
+same(kept.lloyd(x[:5]).labels, ke.lloyd(few, x[:5]).labels)
+ke.lloyd(few, x[:5], device='gpu')
+for points, how in ((few, {'weights': weights}), (ke.unit_rows(few), {'metric': 'cosine'})):
+    refused(RuntimeError, 'no GPU can be used: it is pretended to need more memory', ke.lloyd,
+            points, points[:5], device='gpu', **how)
+    answer, here = (ke.lloyd(points, points[:5], device=on, **how) for on in ('any', 'cpu'))
+    same(answer.centroids, here.centroids)
+    same(answer.labels, here.labels)
+same(kept.lloyd(x[:5], weights=weights).labels, ke.lloyd(few, x[:5], weights=weights).labels)
+""")
+
+
 def test_cosine_gives_the_bits_of_a_cpu(run) -> None:
     run("""
 weights = random.uniform(size=len(x))

@@ -23,6 +23,7 @@
 #include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_best_run.h"
+#include "implementations/cuda/_counted_family.h"
 
 namespace kmeans::cuda {
 namespace {
@@ -202,6 +203,18 @@ TEST(CudaChoice, AGpuThatReportsNothingStillHasAChoice) {
   for (const std::string& family : kFamilies) {
     EXPECT_GT(times.of(family), 0) << family;
     EXPECT_LT(times.of(family), 1) << family;
+  }
+}
+
+TEST(CudaChoice, WeightedProblemsKeepTheRowsNextToPointsInAnotherOrder) {
+  const Shape shape{1000, 10, 5};
+  constexpr double kRows = 4.0 * 1000 * 10;
+  constexpr double kOwn = 16.0 * 1000 + 8.0 * 5 * 10 + 16.0 * 5 * 11;
+  for (const char* family : {"cuda_exact", "cuda_resident", "cuda_tree"}) {
+    EXPECT_EQ(counted_bytes(family, 7, shape), 7 + kRows + kOwn) << family;
+  }
+  for (const char* family : {"cuda_tensor", "cuda_hamerly", "cuda_onepass", "cuda_int8"}) {
+    EXPECT_EQ(counted_bytes(family, 7, shape), 7 + kOwn) << family;
   }
 }
 

@@ -59,6 +59,28 @@ TEST(Capacity, PredictedMemoryNeverWraps) {
   }
 }
 
+TEST(Capacity, WeightsTakeMemoryOfTheGpuToo) {
+  RegisteredVariant made_up;
+  made_up.traits.gpu = true;
+  made_up.traits.device_bytes = [](const Shape& s) { return 4.0 * static_cast<double>(s.n); };
+  const Shape shape{1000, 2, 3, Precision::f32};
+  EXPECT_EQ(device_memory_need(made_up, shape, 1, true), 4000) << "as others, if nothing is said";
+  made_up.traits.counted_device_bytes = [](const Shape& s) {
+    return 20.0 * static_cast<double>(s.n);
+  };
+  EXPECT_EQ(device_memory_need(made_up, shape), 4000);
+  EXPECT_EQ(device_memory_need(made_up, shape, 1, true), 20000);
+  EXPECT_EQ(device_memory_need(made_up, shape, 2, true), 10000);
+  // Labels twice and weights of all points, and the sums.
+  for (const auto& variant : all_variants()) {
+    if (!variant.traits.gpu || !variant.traits.weights) continue;
+    const Shape large{1'000'000, 16, 1000, Precision::f32};
+    EXPECT_GE(device_memory_need(variant, large, 1, true),
+              device_memory_need(variant, large) + 16e6 + 16.0 * 1000 * 17)
+        << variant.traits.name;
+  }
+}
+
 TEST(Capacity, PredictedMemoryCountsTheCentroids) {
   // As many clusters as points: their coordinates take as much as the points, several times.
   const Shape shape{1'000'000, 1000, 1'000'000, Precision::f32};

@@ -202,8 +202,12 @@ kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::
 
 const char* KMEANS_EXACT_GPU_PROBLEM() { return ""; }
 
-void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& /*shape*/, kmeans_exact::MadeEngine& made,
-                             std::string& /*problem*/) {
+void KMEANS_EXACT_GPU_ENGINE(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
+                             std::string& why_not) {
+  if (problem.is_counted() && problem.shape.n % 5 == 2) {
+    why_not = "it is pretended to need more memory than there is";
+    return;
+  }
   auto* const engine = new Engine;
   made.engine = engine;
   made.stops = engine;
