@@ -399,8 +399,8 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
                  std::optional<double> cache_bytes, int threads) {
   std::FILE* out = words(options);
   std::string why;
-  const std::string unchosen =
-      variant_for_fit(planned.plan.cells.front().task.shape, options.fit, threads, why).traits.name;
+  const Shape& shape = planned.plan.cells.front().task.shape;
+  const std::string unchosen = variant_for_fit(shape, options.fit, threads, false, why).traits.name;
   const BestTable table = best_table(result, {options.fit, cache_bytes, unchosen},
                                      absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());

@@ -274,8 +274,9 @@ const RegisteredVariant& that_is_quicker(const FitOptions& options, const Regist
   if (options.variant_is_chosen || gpus_in_use() > 1 || process_ranks().size() > 1) return chosen;
   std::string why;
   const std::int64_t iterations = options.iterations > 0 ? options.iterations : kIterationsOfFit;
-  const RegisteredVariant& quicker = variant_for_fit(shape, iterations, threads, why);
-  if (const double need = device_memory_need(quicker, shape); need > 0) {
+  const bool counted = !options.weights.empty() || by_cosine(options);
+  const RegisteredVariant& quicker = variant_for_fit(shape, iterations, threads, counted, why);
+  if (const double need = device_memory_need(quicker, shape, 1, counted); need > 0) {
     // Others may have some of the GPU's memory; nobody asked for a GPU.
     const auto memory = gpu_memory();
     if (!memory ||
@@ -627,7 +628,8 @@ void add_fit_command(CLI::App& app, Action& action) {
       fit->add_option(
              "--variant", options->variant,
              "Which implementation (`kmeans-bench list`); where a GPU can be used, cuda_best\n"
-             "is the default if its fit is expected to be quicker, and a line says why")
+             "is the default if its fit is expected to be quicker, and a line says why\n"
+             "(docs/best.md)")
           ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
   fit->add_option("--init", options->init,

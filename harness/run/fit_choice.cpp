@@ -39,9 +39,8 @@ double rough_on_cpu(const FitFacts& facts) {
          static_cast<double>(facts.iterations) * iteration;
 }
 
-double rough_on_gpu(const FitFacts& facts) {
+double rough_on_gpu(const FitFacts& facts, const GpuDevice& gpu) {
   const Sizes s(facts.shape);
-  const GpuDevice& gpu = facts.gpu;
   const double rate =
       kShareOfLanes * kLanes * std::max(1, gpu.multiprocessors) * std::max(gpu.clock_hertz, 5e8);
   const double bytes = kShareOfBandwidth * std::max(gpu.memory_bytes_per_second, 1e11);
@@ -79,46 +78,48 @@ std::vector<AdviceSeries> series_here() {
 
 }  // namespace
 
-FitChoice choose_for_fit(const FitFacts& facts,
+FitChoice choose_for_fit(const FitFacts& facts, const std::function<const GpuDevice*()>& gpu,
                          const std::function<std::vector<AdviceSeries>()>& series) {
   FitChoice choice;
   choice.cpu_seconds = rough_on_cpu(facts);
-  choice.gpu_seconds = kStartOfCuda + rough_on_gpu(facts);
+  // Rates are right within a factor of a few.
+  if (choice.cpu_seconds < kStartOfCuda / 4) return choice;
+  const GpuDevice* const device = gpu();
+  if (device == nullptr) return choice;
+  choice.gpu_seconds = kStartOfCuda + rough_on_gpu(facts, *device);
   const std::string fit = "a fit of " + counted(facts.iterations, "iteration", "iterations") +
                           ", without first centroids, is expected to take ";
-  // Rates are right within a factor of a few.
-  if (choice.cpu_seconds < kStartOfCuda / 4) {
-    choice.why = fit + format_seconds(choice.cpu_seconds) + ", less than CUDA's start";
-    return choice;
-  }
   const auto on_file = series();
   const auto cpu = modelled(facts, facts.on_cpu, false, on_file);
-  const auto gpu = modelled(facts, kFitsOnGpu, true, on_file);
+  const auto there = modelled(facts, kFitsOnGpu, true, on_file);
   if (cpu) choice.cpu_seconds = *cpu;
-  if (gpu) choice.gpu_seconds = kStartOfCuda + *gpu;
+  if (there) choice.gpu_seconds = kStartOfCuda + *there;
   choice.gpu = choice.gpu_seconds < choice.cpu_seconds;
   const auto said = [&](const std::string& name, double seconds, bool known) {
     return format_seconds(seconds) + " by " + name + " (" + by(known) + ")";
   };
   const std::string of_gpu =
-      said(std::string(kFitsOnGpu) + " with CUDA's start", choice.gpu_seconds, gpu.has_value());
+      said(std::string(kFitsOnGpu) + " with CUDA's start", choice.gpu_seconds, there.has_value());
   const std::string of_cpu = said(facts.on_cpu, choice.cpu_seconds, cpu.has_value());
   choice.why = fit + (choice.gpu ? of_gpu + ", " + of_cpu : of_cpu + ", " + of_gpu);
   return choice;
 }
 
 const RegisteredVariant& variant_for_fit(const Shape& shape, std::int64_t iterations, int threads,
-                                         std::string& why) {
+                                         bool counted, std::string& why) {
   const RegisteredVariant& cpu = variant_of_fits();
   const RegisteredVariant* gpu = find_variant(kFitsOnGpu);
   if (gpu == nullptr) return cpu;
   if (address_space_left()) return cpu;  // CUDA takes more addresses than memory
-  const GpuDevice* device = current_gpu();
-  if (device == nullptr || !supports(*gpu, shape).ok) return cpu;
-  // Exactly what is free would take a start of CUDA to know.
-  if (device_memory_need(*gpu, shape) > static_cast<double>(device->memory_bytes)) return cpu;
+  const auto device_for_it = [&]() -> const GpuDevice* {
+    const GpuDevice* device = current_gpu();
+    if (device == nullptr || !supports(*gpu, shape).ok) return nullptr;
+    // Exactly what is free would take a start of CUDA to know.
+    const double need = device_memory_need(*gpu, shape, 1, counted);
+    return need <= static_cast<double>(device->memory_bytes) ? device : nullptr;
+  };
   const FitChoice choice =
-      choose_for_fit({shape, iterations, threads, cpu.traits.name, *device}, series_here);
+      choose_for_fit({shape, iterations, threads, cpu.traits.name}, device_for_it, series_here);
   why = choice.why;
   return choice.gpu ? *gpu : cpu;
 }

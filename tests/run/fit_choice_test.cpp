@@ -16,11 +16,15 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 FitFacts facts(std::int64_t n, std::int64_t d, std::int64_t k, std::int64_t iterations = 100) {
-  GpuDevice gpu;
+  return {{n, d, k, Precision::f32}, iterations, 4, "openmp_best"};
+}
+
+const GpuDevice* made_up_gpu() {
+  static GpuDevice gpu;
   gpu.multiprocessors = 100;
   gpu.clock_hertz = 1e9;
   gpu.memory_bytes_per_second = 1e12;
-  return {{n, d, k, Precision::f32}, iterations, 4, "openmp_best", gpu};
+  return &gpu;
 }
 
 /// A variant of 2e-10 / `rate` seconds a product, after `setup` seconds.
@@ -40,7 +44,7 @@ AdviceSeries series(const std::string& variant, bool gpu, double rate, double se
 }
 
 FitChoice choose(const FitFacts& of, std::vector<AdviceSeries> on_file) {
-  return choose_for_fit(of, [&] { return on_file; });
+  return choose_for_fit(of, made_up_gpu, [&] { return on_file; });
 }
 
 TEST(FitChoice, FollowsTheModelsOfWhatIsOnFile) {
@@ -82,15 +86,33 @@ TEST(FitChoice, WhatIsNotOnFileIsEstimatedFromRates) {
   EXPECT_NEAR(mixed.cpu_seconds, 0.051, 0.01);
 }
 
-TEST(FitChoice, OfLittleWorkNoFileIsRead) {
-  bool read = false;
-  const auto small = choose_for_fit(facts(10000, 4, 8), [&] {
-    read = true;
-    return std::vector<AdviceSeries>{};
-  });
+TEST(FitChoice, OfLittleWorkNoDriverIsStartedAndNoFileIsRead) {
+  int looked = 0;
+  int read = 0;
+  const auto chosen = [&](const FitFacts& of, const GpuDevice* there) {
+    return choose_for_fit(
+        of,
+        [&] {
+          ++looked;
+          return there;
+        },
+        [&] {
+          ++read;
+          return std::vector<AdviceSeries>{};
+        });
+  };
+  const auto small = chosen(facts(10000, 4, 8), made_up_gpu());
   EXPECT_FALSE(small.gpu);
-  EXPECT_FALSE(read);
-  EXPECT_THAT(small.why, HasSubstr("less than CUDA's start"));
+  EXPECT_EQ(small.why, "");
+  EXPECT_EQ(looked, 0);
+  EXPECT_EQ(read, 0);
+  const auto without = chosen(facts(4000000, 128, 4096), nullptr);
+  EXPECT_FALSE(without.gpu);
+  EXPECT_EQ(without.why, "");
+  EXPECT_EQ(looked, 1);
+  EXPECT_EQ(read, 0);
+  EXPECT_TRUE(chosen(facts(4000000, 128, 4096), made_up_gpu()).gpu);
+  EXPECT_EQ(read, 1);
 }
 
 TEST(FitChoice, WhatItRefusedOnFileHasNoModel) {
