@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of points and centroids in bytes, centred and scaled, as wgmma reads them from shared memory, and the
-// columns that make their integer products lower bounds (docs/gpu-bounds.md).
+// Copies of points and centroids in bytes, centred and scaled, as wgmma reads them from shared
+// memory, and the columns that make their integer products lower bounds (docs/gpu-bounds.md).
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -27,8 +27,9 @@ __device__ inline int part_of(long long number, int place) {
                                       : max(min(rest, 0LL), static_cast<long long>(-kMost)));
 }
 
-/// A warp a row. Coordinates of rows past the end are zero. dev_lengths: of the point, and of its rest, rounded up to
-/// the units; infinite where the parts do not hold them. dev_largest: of the squared lengths, those in float16 as well.
+/// A warp a row. Coordinates of rows past the end are zero. dev_lengths: of the point, and of its
+/// rest, rounded up to the units; infinite where the parts do not hold them. dev_largest: of the
+/// squared lengths, those in float16 as well.
 static __global__ void copy_points_as_bytes_kernel(const float* __restrict__ dev_points, Extents s,
                                                    const float* __restrict__ dev_mean, double scale,
                                                    ByteSteps steps, Byte* __restrict__ dev_copy,
@@ -88,9 +89,10 @@ inline double reach_of_norm(const Extents& s, const ByteSteps& steps) {
 }
 constexpr double kMostRaised = 8;  // so much does a reach grow by a norm
 
-/// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless that is null
-/// or it has none; dev_reaches: its largest scaled coordinate's magnitude, or more where the columns for its norm would
-/// not hold it: coordinates all as large. too_far is false before.
+/// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last),
+/// unless that is null or it has none; dev_reaches: its largest scaled coordinate's magnitude, or
+/// more where the columns for its norm would not hold it: coordinates all as large. too_far is
+/// false before.
 static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
                                      float* __restrict__ dev_centroids, std::int64_t d,
                                      std::int64_t k, const float* __restrict__ dev_mean,
@@ -132,7 +134,8 @@ static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, doubl
 constexpr int kOrderThreads = 1024;
 constexpr int kOrderBins = 4096;  // of reaches: 128 for a factor of two, thirty-two factors
 
-/// One block: the centroids in the order of their reaches, nearly, so that those of a tile share a step.
+/// One block: the centroids in the order of their reaches, nearly, so that those of a tile share a
+/// step.
 static __global__ void __launch_bounds__(kOrderThreads)
     order_kernel(const float* __restrict__ dev_reaches, std::int64_t k,
                  std::int32_t* __restrict__ dev_order, std::int32_t* __restrict__ dev_places) {
@@ -168,10 +171,10 @@ static __global__ void __launch_bounds__(kOrderThreads)
   }
 }
 
-/// A warp a place in the order: the centroid's copy, less than zero, with the tile's step. dev_units: per tile what an
-/// integer of the products is, and its inverse. dev_widths: per place what upper and lower bounds are apart, by a
-/// point's length, by its rest, and by nothing. Places past the last centroid have the largest norm and no upper bound;
-/// who looks at the sums leaves them out.
+/// A warp a place in the order: the centroid's copy, less than zero, with the tile's step.
+/// dev_units: per tile what an integer of the products is, and its inverse. dev_widths: per place
+/// what upper and lower bounds are apart, by a point's length, by its rest, and by nothing. Places
+/// past the last centroid have the largest norm and no upper bound; the passes leave them out.
 static __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
                                              const float* __restrict__ dev_mean, double scale,
                                              ByteSteps steps, const float* __restrict__ dev_reaches,

@@ -19,8 +19,9 @@ namespace kmeans::cuda {
 using Byte = std::int8_t;
 
 constexpr int kMost = 127;  // of a byte
-// Columns next to the coordinates: the norm's last digit; the lengths of points and of their rests, each in parts,
-// times those of the centroids; the rest of a row holds the norm's first digit, in parts.
+// Columns next to the coordinates: the norm's last digit; the lengths of points and of their rests,
+// each in parts, times those of the centroids; the rest of a row holds the norm's first digit, in
+// parts.
 constexpr int kLengthParts = 2;    // of a point's
 constexpr int kRestParts = 2;      // the same
 constexpr int kByLengthParts = 2;  // of a centroid's
@@ -29,8 +30,8 @@ constexpr int kLengthColumns = kLengthParts * kByLengthParts;
 constexpr int kOtherColumns = 1 + kLengthColumns + kRestParts * kByRestParts;
 constexpr float kLeastStep = 0x1p-40F;
 
-/// Columns of a copy, whole products. Half a squared norm in units is some 540 d of points as centroids, of which a
-/// column holds 127 squared.
+/// Columns of a copy, whole products. Half a squared norm in units is some 540 d of points as
+/// centroids, of which a column holds 127 squared.
 inline std::int64_t padded_bytes_for(std::int64_t d) {
   const std::int64_t extra = kOtherColumns + std::max<std::int64_t>(8, d / 26);
   return (d + extra + kProductBytes - 1) / kProductBytes * kProductBytes;
@@ -73,8 +74,8 @@ struct SampleSums {
   double rests[kReachCount];  // their squares
 };
 
-/// A warp a row of the sample, those longer than `most` left out. `mean_coordinate` 0: squares and lengths; else what
-/// each reach leaves.
+/// A warp a row of the sample, those longer than `most` left out. `mean_coordinate` 0: squares and
+/// lengths; else what each reach leaves.
 static __global__ void sample_rests_kernel(const float* __restrict__ dev_points, std::int64_t n,
                                            std::int64_t d, std::int64_t sampled,
                                            const float* __restrict__ dev_mean, double scale,
@@ -111,7 +112,8 @@ static __global__ void sample_rests_kernel(const float* __restrict__ dev_points,
   }
 }
 
-/// The steps that leave the least of a sample's points. What no byte reaches is cut off, and counts as rest.
+/// The steps that leave the least of a sample's points. What no byte reaches is cut off, and counts
+/// as rest.
 inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t n, std::int64_t d,
                             const CopyFrame& frame) {
   const std::int64_t sampled = std::min<std::int64_t>(n, 16384);
@@ -127,8 +129,8 @@ inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t 
     dev_sums.download(&sums);
     return sums;
   };
-  // Few rows that are far longer than the others would make steps of all that resolve little of the others. Such rows
-  // count in the mean at first, and less each time.
+  // Few rows that are far longer than the others would make steps of all that resolve little of the
+  // others. Such rows count in the mean at first, and less each time.
   constexpr double kFarLonger = 4;
   double most = std::numeric_limits<double>::infinity();
   SampleSums sums{};
@@ -149,8 +151,8 @@ inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t 
   const float reach = reaches.of[least - std::begin(sums.rests)];
   const float step = step_above(static_cast<float>(reach * mean_coordinate / kMost));
   const double root = std::sqrt(static_cast<double>(d));
-  // Points that exceed what the parts hold are open in every iteration: few, so that the units of the others'
-  // lengths stay small.
+  // Points that exceed what the parts hold are undecided in every iteration: few, so that the units
+  // of the others' lengths stay small.
   const double length = std::min(1.25 * static_cast<double>(longest), kFarLonger * mean_length);
   // The product of what is in two parts and what is in three is some 12 d.
   const double usual = std::max(25.0, static_cast<double>(d) / 15);

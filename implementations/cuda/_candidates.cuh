@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearest of the few centroids that a point's bounds leave it: float32 differences, and where these
-// leave it open, as defined.
+// The nearest of the few centroids that a point's bounds leave it: float32 differences, and where
+// these cannot decide, as defined.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace kmeans::cuda {
 constexpr int kMaxCandidates = 32;  // of a list: a lane each
 constexpr int kCandidatesAtOnce = 4;
 
-/// Squared distances of a point to kCandidatesAtOnce centroids in float32, the warp's lanes over the
-/// coordinates: as q in filter_factor().
+/// Squared distances of a point to kCandidatesAtOnce centroids in float32, the warp's lanes over
+/// the coordinates: as q in filter_factor().
 __device__ inline void squared_distances_of_warp(
     const float* __restrict__ dev_point, const float* __restrict__ dev_centroids,
     const std::int64_t (&candidates)[kCandidatesAtOnce], std::int64_t d,
@@ -73,8 +73,8 @@ struct Pair {
   std::int32_t other;
 };
 
-/// The nearest of a list of candidates, a lane its `own`: in float32, or as defined where that is too close. factor:
-/// as in filter_factor().
+/// The nearest of a list of candidates, a lane its `own`: in float32, or as defined where that is
+/// too close. factor: as in filter_factor().
 __device__ inline std::int32_t nearest_of_list(const float* __restrict__ dev_point,
                                                const float* __restrict__ dev_centroids,
                                                std::int64_t d, float factor, std::int32_t own,

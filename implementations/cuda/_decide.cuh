@@ -36,8 +36,8 @@ static __global__ void decide_pairs_kernel(const float* __restrict__ dev_points,
   }
 }
 
-/// Points whose centroids the bounds leave are listed, a warp a point. Those with longer lists, or without one, are
-/// for search_kernel.
+/// Points whose centroids the bounds leave are listed, a warp a point. Those with longer lists, or
+/// without one, are for search_kernel.
 static __global__ void decide_kernel(
     const float* __restrict__ dev_points, const float* __restrict__ dev_centroids, std::int64_t d,
     float factor, std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,

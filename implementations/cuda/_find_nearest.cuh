@@ -18,22 +18,24 @@
 
 namespace kmeans::cuda {
 
-/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then to reduce
-/// products takes longer than the points that this leaves open (measured on one H100 at 64, 128, 200 and 512
-/// coordinates).
+/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then
+/// to reduce products takes longer than the points that this leaves undecided (measured on one H100
+/// at 64, 128, 200 and 512 coordinates).
 constexpr int kWidestPadded = 144;
 
 /// By what a row's upper bound is above its least lower one in a tile.
 enum class Upper {
   own,  ///< The widths of the centroid that has it: exact, but an operation an element says which it is.
   widest,  ///< The largest of the lane's centroids.
-  /// The same, and before the first tile the centroid that was the nearest before: warps of their own fetch those
-  /// for the tiles of points to come, and what a point's bound by its own leaves out is not looked at closer.
+  /// The same, and before the first tile the centroid that was the nearest before: warps of their
+  /// own fetch those for the tiles of points to come, and sums that a point's bound by its own
+  /// excludes are skipped.
   prefetched,
 };
 
-/// The first pass: the nearest centroid by its bound, and the points for which that may not be it. kInParts: blocks
-/// share out the centroids, and join_parts_kernel() takes what each found. kKeeps: bounds for the next iterations.
+/// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
+/// kInParts: blocks share out the centroids, and join_parts_kernel() takes what each found. kKeeps:
+/// bounds for the next iterations.
 template <int kColumns_, Upper kUpper = Upper::own, bool kInParts_ = false, bool kKeeps = false>
 struct FindNearest {
   static constexpr int kColumns = kColumns_;
@@ -118,8 +120,8 @@ struct FindNearest {
     return previous.label < 0 ? INFINITY
                               : bound_width(previous.lengths, dev_widths[previous.label], shares);
   }
-  /// The centroids that were the nearest before of a warp's 32 rows, row by row, and those widths. Pieces are on their
-  /// way then.
+  /// The centroids that were the nearest before of a warp's 32 rows, row by row, and those widths.
+  /// Pieces are on their way then.
   __device__ void prefetch(const Extents& s, std::int32_t label, float width, __half* centroids,
                            float* widths) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -136,8 +138,9 @@ struct FindNearest {
     }
     widths[lane] = width;
   }
-  /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the
-  /// centroids that were theirs those on the diagonal. The bias is in the last two products at most.
+  /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first`
+  /// on, and the centroids that were theirs those on the diagonal. The bias is in the last two
+  /// products at most.
   __device__ void take_prefetched(const Extents& s, const __half* points, const __half* centroids,
                                   const float* widths, int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -192,7 +195,7 @@ struct FindNearest {
           if constexpr (kKeeps) next[row] = fminf(next[row], least);
           continue;
         }
-        look(sums, row, least, width_of(row, widest_of(widths_of(tile))));
+        update(sums, row, least, width_of(row, widest_of(widths_of(tile))));
         const float limit = limit_of(row);
 #pragma unroll
         for (int b = 0; b < kColumns / 4 / kBlockSums; ++b) {
@@ -200,7 +203,7 @@ struct FindNearest {
           counted = count_near<kBlockSums>(sums, row, b * kBlockSums, limit, counted);
         }
       } else {
-        look(sums, row, first);
+        update(sums, row, first);
         counted = count_near<kColumns / 4>(sums, row, 0, limit_of(row), counted);
       }
       nearest[row].add(counted, static_cast<float>(first));
@@ -216,9 +219,9 @@ struct FindNearest {
     return __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
   }
 
-  /// Bounds by the least of a row's sums: not the nearest for certain, but its upper bound holds. `first`: the
-  /// lane's first centroid.
-  __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, int first) {
+  /// Bounds by the least of a row's sums: not the nearest for certain, but its upper bound holds.
+  /// `first`: the lane's first centroid.
+  __device__ __forceinline__ void update(const float (&sums)[kColumns / 2], int row, int first) {
     Least least[2];
 #pragma unroll
     for (int e = 0; e < kColumns / 4; e += 2) {
@@ -232,14 +235,14 @@ struct FindNearest {
     const float near = __int_as_float(min(least[0].bits, least[1].bits));
     if constexpr (kUpper == Upper::own) {
       const int column = column_of(near);
-      look(sums, row, near, width_of(row, dev_widths[first + column / 2 * 8 + column % 2]));
+      update(sums, row, near, width_of(row, dev_widths[first + column / 2 * 8 + column % 2]));
     } else {
-      look(sums, row, near, width_of(row, widest));
+      update(sums, row, near, width_of(row, widest));
     }
   }
   /// The least is `near`, as far as its key shows if it has one.
-  __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, float near,
-                                       float width) {
+  __device__ __forceinline__ void update(const float (&sums)[kColumns / 2], int row, float near,
+                                         float width) {
     float lower = near;
     if constexpr (kUpper == Upper::own) {
       lower -= kKeyError * near;
@@ -252,7 +255,8 @@ struct FindNearest {
     nearest[row].look(lower, near + width);
   }
 
-  /// Of a lane's sums of a row, so many from one on, those below the limit, counted as Nearest does.
+  /// Of a lane's sums of a row, so many from one on, those below the limit, counted as Nearest
+  /// does.
   template <int kSums>
   __device__ __forceinline__ static float count_near(const float (&sums)[kColumns / 2], int row,
                                                      int from, float limit, float counted) {
@@ -265,9 +269,10 @@ struct FindNearest {
     return counted;
   }
 
-  /// The least of a row's sums that are not as near as makes no difference to the least. Those that are, which the
-  /// subtraction makes large, are counted with it, so they leave the point open, unless what another tile or lane has
-  /// is nearer: then the least of these bounds them, which look() and end() take, too.
+  /// The least of a row's sums that are not as near as makes no difference to the least. Those that
+  /// are, which the subtraction makes large, are counted with it, so the point stays undecided,
+  /// unless what another tile or lane has is nearer: then the least of these bounds them, which
+  /// update() and end() take, too.
   __device__ static float next_of(const float (&sums)[kColumns / 2], int row, float near) {
     constexpr unsigned kSame = kUpper == Upper::own ? (1U << kIndexBits) - 1 : 0;
     const unsigned above_near = (__float_as_uint(near) | kSame) + 1;
@@ -321,17 +326,17 @@ struct FindNearest {
         kept.forget(rows.point_of(i));
       }
     }
-    const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
-    if (open == 0) return;
+    const unsigned undecided = __ballot_sync(kAllLanes, writes && !decided);
+    if (undecided == 0) return;
     // A place in memory for each at once would wait for an atomic addition in most tiles.
-    if (pending_count + __popc(open) > kPending) finish();
+    if (pending_count + __popc(undecided) > kPending) finish();
     if (writes && !decided) {
       // Above the roundings here.
-      pending[pending_count + rank_in(open, lane)] = {
+      pending[pending_count + rank_in(undecided, lane)] = {
           i, own.upper + 0x1p-20F * fabsf(own.upper),
           has_bounds && own.is_pair() ? own.pair() : int2{-1, -1}};
     }
-    pending_count += __popc(open);
+    pending_count += __popc(undecided);
   }
 
   /// The pending points go to memory.

@@ -18,8 +18,8 @@
 
 namespace kmeans::cuda {
 
-/// A point that the first pass leaves open: what is above its nearest centroid's bound; and the two
-/// centroids that are not, if it is known that there are no more (else -1).
+/// An undecided point of the first pass: centroids whose bound is above the limit are not nearest;
+/// pair: the two that remain, if it is known that there are no more (else -1).
 struct Undecided {
   std::int32_t row;
   float limit;
@@ -28,9 +28,10 @@ struct Undecided {
 constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
 constexpr std::int64_t kPendingBytes = kPending * sizeof(Undecided);
 
-/// Points in float16, as copy_points_kernel() leaves them: all, row by row; or those that dev_map names, from entry
-/// `first` on, as many as *dev_count says. Where so many would not have been gathered (`gathered`), none of those; and
-/// of all, where that is given, all then and none else.
+/// Points in float16, as copy_points_kernel() leaves them: all, row by row; or those that dev_map
+/// names, from entry `first` on, as many as *dev_count says. More than `gathered` of them are not
+/// gathered: then rows with a dev_map are none. With dev_count but no dev_map: every point if more
+/// than `gathered` are listed, else none.
 struct HalfRows {
   const __half* dev_copy;
   const float2* dev_lengths;
@@ -51,15 +52,16 @@ struct HalfRows {
   }
 };
 
-/// What is known of points' distances in the frame of their copies, from iteration to iteration: an upper bound of the
-/// one to the own centroid, a lower bound of the one to any other.
+/// What is known of points' distances in the frame of their copies, from iteration to iteration: an
+/// upper bound of the one to the own centroid, a lower bound of the one to any other.
 struct KeptBounds {
   float* dev_upper;
   float* dev_lower;
   const float* dev_half_squares;  // of the points' lengths, rounded down
   float added;                    // to the accumulators' bounds
 
-  /// Of a point by the bounds of the two nearest: of half the squared distances less half the point's squared length.
+  /// Of a point by the bounds of the two nearest: of half the squared distances less half the
+  /// point's squared length.
   __device__ void keep(std::int32_t point, float upper, float next) const {
     const float half_square = dev_half_squares[point];
     // Above its rounding, and float64's in the definition.

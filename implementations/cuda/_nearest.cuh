@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearest centroid of a row by bounds that a matrix instruction leaves in the lanes' registers: first
-// the least, a minimum an element, then how many are within the bound above it, two fused multiply-adds an
-// element that also say which. An element costs one operation of the units that take minima, not three.
+// The nearest centroid of a row by bounds that a matrix instruction leaves in the lanes' registers:
+// first the least, a minimum an element, then how many are within the bound above it, two fused
+// multiply-adds an element that also say which. An element costs one operation of the units that
+// take minima, not three.
 #pragma once
 
 #include <cmath>
@@ -16,9 +17,9 @@ inline constexpr float kOne = 0x1p22F;
 /// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu-bounds.md).
 inline constexpr float kLarge = 0x1p80F;
 
-/// What is known of the nearest of some centroids: its squared distance, halved and less something that all
-/// have in common, is below `upper`, and those of all are above `lower`. `found`: kOne and its index for
-/// each that may be the nearest; `most`: the largest share of it that came at once.
+/// What is known of the nearest of some centroids: its squared distance, halved and less something
+/// that all have in common, is below `upper`, and those of all are above `lower`. `found`: kOne and
+/// its index for each that may be the nearest; `most`: the largest share of it that came at once.
 struct Nearest {
   float upper = INFINITY;
   float lower = INFINITY;
@@ -73,8 +74,8 @@ struct Nearest {
   }
 };
 
-/// The least of numbers that are not negative: their bits order as integers do, of which one instruction
-/// compares three. Begins with none.
+/// The least of numbers that are not negative: their bits order as integers do, of which one
+/// instruction compares three. Begins with none.
 struct Least {
   int bits = 0x7f800000;
   __device__ void look(float one, float other) {
@@ -89,7 +90,8 @@ __device__ inline int order_of(int number) { return number; }
 /// Of a number that is not negative.
 __device__ inline int order_of(float number) { return __float_as_int(number); }
 
-/// The least of each block of a row's sums, of those that a matrix instruction leaves in a lane, by their order.
+/// The least of each block of a row's sums, of those that a matrix instruction leaves in a lane, by
+/// their order.
 template <class Sum, int kSums>
 __device__ __forceinline__ void least_of_blocks(int (&least)[kSums / 2 / kBlockSums],
                                                 const Sum (&sums)[kSums], int row) {
@@ -111,8 +113,9 @@ inline constexpr float kKeyError = 0x1p-16F;
 
 inline constexpr unsigned kKeyMask = ~((1U << kIndexBits) - 1);
 
-/// A number with its index, below 32, in its last bits. `mask`: kKeyMask, in a register of which the compiler does
-/// not know that; else it would stand in the instruction, and each index would have to be brought into a register.
+/// A number with its index, below 32, in its last bits. `mask`: kKeyMask, in a register of which
+/// the compiler does not know that; else it would stand in the instruction, and each index would
+/// have to be brought into a register.
 __device__ inline float key_of(float number, int index, unsigned mask) {
   return __uint_as_float((__float_as_uint(number) & mask) | static_cast<unsigned>(index));
 }
@@ -120,8 +123,8 @@ __device__ inline int column_of(float key) {
   return static_cast<int>(__float_as_uint(key) & ((1U << kIndexBits) - 1));
 }
 
-/// counted + number if value < limit; the limit is given times kLarge. The product of their difference is
-/// cut to [0, 1], and it is either.
+/// counted + number if value < limit; the limit is given times kLarge. The product of their
+/// difference is cut to [0, 1], and it is either.
 __device__ inline float count_below(float value, float large_limit, float number, float counted) {
   float below;
   asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(below) : "f"(value), "f"(-kLarge), "f"(large_limit));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearest centroid of a list of points: float32 differences, and where these leave it open, as
+// The nearest centroid of a list of points: float32 differences, and where these cannot decide, as
 // defined.
 #pragma once
 
@@ -15,8 +15,8 @@ constexpr int kSearchThreads = 256;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
 
-/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; unless there are 0
-/// points (dev_count) for a search that reads them.
+/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; unless there
+/// are 0 points (dev_count) for a search that reads them.
 static __global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids,
                                                   std::int64_t k, std::int64_t d,
                                                   std::int64_t pitch,
@@ -43,12 +43,12 @@ static __global__ void __launch_bounds__(kSearchThreads)
   __shared__ float seconds[kSearchPoints][kSearchThreads / 32];
   __shared__ int nearests[kSearchPoints][kSearchThreads / 32];
   __shared__ std::int64_t own_points[kSearchPoints];
-  __shared__ bool open[kSearchPoints];
+  __shared__ bool undecided[kSearchPoints];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto count = static_cast<std::int64_t>(dev_state->crowded);
-  // The last kernel of an iteration that looks at the bounds, where it is called for the last time; the next
-  // copies centroids first.
+  // The last kernel of an iteration that reads the bounds, where it is called for the last time;
+  // the next copies centroids first.
   if (last && blockIdx.x == 0 && threadIdx.x == 0) dev_state->too_far = 0;
   for (std::int64_t first = std::int64_t{blockIdx.x} * kSearchPoints; first < count;
        first += std::int64_t{gridDim.x} * kSearchPoints) {
@@ -114,12 +114,12 @@ static __global__ void __launch_bounds__(kSearchThreads)
         next = fminf(fminf(next, seconds[p][w]), fmaxf(best, leasts[p][w]));
         if (leasts[p][w] < best) best = leasts[p][w], label = nearests[p][w];
       }
-      open[p] = p < points && !(next > __fmaf_rn(best, factor, kSearchTiny));
-      if (p < points && !open[p]) dev_nearest[own_points[p]] = label;
+      undecided[p] = p < points && !(next > __fmaf_rn(best, factor, kSearchTiny));
+      if (p < points && !undecided[p]) dev_nearest[own_points[p]] = label;
     }
     __syncthreads();
     for (int p = 0; p < points; ++p) {
-      if (!open[p]) continue;
+      if (!undecided[p]) continue;
       // As defined, a thread some centroids; the lowest index wins.
       double exact = INFINITY;
       std::int64_t label = 0;

@@ -2,8 +2,8 @@
 //
 // Architectures: 90a-real
 //
-// The nearest of many seeds on Hopper's matrix units: the assignment of cuda_tensor, of which only the labels
-// are wanted.
+// The nearest of many seeds on Hopper's matrix units: the assignment of cuda_tensor, of which only
+// the labels are wanted.
 #include <cstdint>
 #include <memory>
 

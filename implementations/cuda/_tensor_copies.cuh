@@ -41,8 +41,8 @@ __device__ inline void load_group(const float* __restrict__ dev_row, std::int64_
   for (int e = 0; e < kCoreHalves; ++e) x[e] = first + e < d ? dev_row[first + e] : 0.0F;
 }
 
-/// The row's lanes copy a point (null: zero) to a row of the copy, and return (|x'|, |x' - x~|), rounded up; in
-/// `square` the larger squared length of the two.
+/// The row's lanes copy a point (null: zero) to a row of the copy, and return (|x'|, |x' - x~|),
+/// rounded up; in `square` the larger squared length of the two.
 __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Extents& s,
                                   const FrameView& frame, std::int64_t own_row,
                                   __half* __restrict__ dev_copy, float& square) {
@@ -95,7 +95,8 @@ __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Ext
   return {__half2float(length), __half2float(rest)};
 }
 
-/// Coordinates of rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
+/// Coordinates of rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per
+/// point.
 static __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
                                           FrameView frame, __half* __restrict__ dev_copy,
                                           float2* __restrict__ dev_lengths,
@@ -111,8 +112,9 @@ static __global__ void copy_points_kernel(const float* __restrict__ dev_points, 
   note_largest(square, dev_largest);
 }
 
-/// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole
-/// tiles. Of the state that counts what happens to them nothing has happened yet.
+/// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as
+/// dev_count says; whole tiles. Of the state that counts what happens to them nothing has happened
+/// yet.
 static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
                                                  FrameView frame,
                                                  const std::int32_t* __restrict__ dev_list,
@@ -139,16 +141,16 @@ static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_p
   }
 }
 
-/// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix instruction
-/// leaves the products in the same lanes, four blocks a lane of four.
+/// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix
+/// instruction leaves the products in the same lanes, four blocks a lane of four.
 __device__ inline int column_in_tile(int block, int own) {
   return (block % 4 * 4 + own / 2) * 8 + block / 4 * 2 + own % 2;
 }
 
-/// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
-/// that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row. Those past the end lie
-/// too far away to be nearest. dev_widths: as above; dev_widest: the largest of each block of them. too_far is
-/// false before.
+/// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last),
+/// unless that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row.
+/// Those past the end lie too far away to be nearest. dev_widths: as above; dev_widest: the largest
+/// of each block of them. too_far is false before.
 static __global__ void __launch_bounds__(kCopyThreads)
     divide_and_copy_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
                            float* __restrict__ dev_centroids, Extents s,

@@ -283,7 +283,7 @@ __device__ __forceinline__ int multiply_tile(const Block& block, const Extents& 
   if constexpr (Pipeline::kOneStage) {
     barrier_wait(&block.full[stage.index], stage.parity);
     multiply_stage<kColumns, kProducts>(sums, rows, block.stage(stage.index), false);
-    if (order_after > 0) turn_pass(own.next_group);
+    if (order_after > 0) order_arrive(own.next_group);
     before = stage.index;
     stage.advance(s.stages);
     if (s.resident) stage.parity = 0;
@@ -294,7 +294,7 @@ __device__ __forceinline__ int multiply_tile(const Block& block, const Extents& 
     const auto go_on = [&](int step) {
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       if (step > 0 && own.releases) barrier_arrive(&block.empty[before]);
-      if (step + 1 == order_after) turn_pass(own.next_group);
+      if (step + 1 == order_after) order_arrive(own.next_group);
       before = stage.index;
       stage.advance(s.stages);
       if (s.resident) stage.parity = 0;
@@ -399,7 +399,7 @@ __device__ __forceinline__ void consume(const Block& block, const Work& work, co
     }
     for (int c = work.first_tile; c < work.last_tile; ++c) {
       // While one group's products run, the others are in their epilogues.
-      if (waits) turn_wait(group);
+      if (waits) order_wait(group);
       waits = s.order_after > 0;
       const bool last = left == 1 && c + 1 == work.last_tile;
       const int order_after = group + 1 < kGroups || !last ? s.order_after : 0;

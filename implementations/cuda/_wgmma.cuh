@@ -15,8 +15,8 @@ template <class Element>
 constexpr int kCoreElements = static_cast<int>(16 / sizeof(Element));
 constexpr int kCoreHalves = kCoreElements<__half>;
 
-/// Where (row, column) of a K-major operand of `rows` rows stands: chunks of a core matrix's columns, in them
-/// all rows.
+/// Where (row, column) of a K-major operand of `rows` rows stands: chunks of a core matrix's
+/// columns, in them all rows.
 template <class Element = __half>
 __host__ __device__ int place_in_tile(int rows, int row, int column) {
   constexpr int kCore = kCoreElements<Element>;
@@ -43,8 +43,8 @@ __device__ inline std::uint64_t further(std::uint64_t descriptor, unsigned bytes
          (static_cast<unsigned>(descriptor) + (bytes >> 4));
 }
 
-// A lane's sums of 64 rows x 128 columns as operands: as they stand in the instruction, and bound as floats
-// (KIND f) or integers (r).
+// A lane's sums of 64 rows x 128 columns as operands: as they stand in the instruction, and bound
+// as floats (KIND f) or integers (r).
 #define KMEANS_64_REGISTERS                                                          \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
@@ -194,11 +194,12 @@ struct Place {
   }
 };
 
-/// Warp groups take turns: each waits until the one before it calls turn_pass with its number.
-__device__ inline void turn_wait(int group) {
+/// The ordering barrier of warp groups: each waits until the one before it calls order_arrive with
+/// its number.
+__device__ inline void order_wait(int group) {
   asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
 }
-__device__ inline void turn_pass(int group) {
+__device__ inline void order_arrive(int group) {
   asm volatile("bar.arrive %0, 256;" ::"r"(group + 1) : "memory");
 }
 

@@ -6,7 +6,7 @@
 //            bound of its distance and a lower bound of all others' and by how far centroids moved, is left out;
 //            the others are gathered and go through the passes of cuda_tensor, which leave new bounds
 // Parallel:  the bounds a thread a point; the rest as cuda_tensor
-// Memory:    two bounds and half a squared length for each point, next to the float16 copy; the copies of open points
+// Memory:    two bounds and half a squared length for each point, next to the float16 copy; copies of undecided points
 //            in rows of their own, unless they are most: then all go through
 // Numerics:  bounds of true distances in the frame of the copies, in float32 rounded outwards; the product's
 //            second-lowest bound is that of all other centroids. A point that float32 or float64 has to decide has
@@ -32,11 +32,11 @@ constexpr int kTestPoints = 8;  // of a thread
 
 /// What the kernels below pass to each other.
 struct BoundState {
-  unsigned long long open;  // points whose nearest centroid may have changed
-  unsigned most;            // bits of how far the farthest centroid moved
+  unsigned long long undecided;  // points whose nearest centroid may have changed
+  unsigned most;                 // bits of how far the farthest centroid moved
 };
 
-/// More open points than these are not gathered: all go through, which costs less than their copies.
+/// More undecided points are not gathered: all go through, which costs less than their copies.
 std::int64_t gathered_at_most(std::int64_t n) { return n - n * 3 / 8; }
 
 /// A warp a point: half its squared length in the frame of the copies, rounded down.
@@ -54,7 +54,7 @@ __global__ void half_squares_kernel(const float* __restrict__ dev_points, std::i
   if (threadIdx.x % 32 == 0) dev_half_squares[i] = __double2float_rd(square / 2 * (1 - 0x1p-30));
 }
 
-/// The points that what has moved leaves open, listed; the others' bounds follow.
+/// Lists the points that the moves of centroids leave undecided, and moves all bounds.
 __global__ void __launch_bounds__(kTestThreads)
     test_bounds_kernel(std::int64_t n, const std::int32_t* __restrict__ dev_labels,
                        const float* __restrict__ dev_moved, float* __restrict__ dev_upper,
@@ -67,63 +67,63 @@ __global__ void __launch_bounds__(kTestThreads)
   const float most = __uint_as_float(dev_state->most);
   const std::int64_t first = std::int64_t{blockIdx.x} * kTestThreads * kTestPoints + threadIdx.x;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  unsigned open[kTestPoints];  // of the warp's
+  unsigned undecided[kTestPoints];  // of the warp's
   int of_warp = 0;
 #pragma unroll
   for (int p = 0; p < kTestPoints; ++p) {
     const std::int64_t i = first + p * kTestThreads;
-    bool stays = true;
+    bool keeps_label = true;
     if (i < n) {
       const float upper = __fadd_ru(dev_upper[i], dev_moved[dev_labels[i]]);
       const float lower = __fsub_rd(dev_lower[i], most);
       // Far more than float64's roundings in the definition.
-      stays = upper < __fmul_rd(lower, 1 - 0x1p-20F);
+      keeps_label = upper < __fmul_rd(lower, 1 - 0x1p-20F);
       dev_upper[i] = upper;
       dev_lower[i] = lower;
     }
-    open[p] = __ballot_sync(kAllLanes, !stays);
-    of_warp += __popc(open[p]);
+    undecided[p] = __ballot_sync(kAllLanes, !keeps_label);
+    of_warp += __popc(undecided[p]);
   }
   __syncthreads();
   const int before = append_entries(&of_block, of_warp);
   __syncthreads();
-  if (threadIdx.x == 0) first_of_block = atomicAdd(&dev_state->open, of_block);
+  if (threadIdx.x == 0) first_of_block = atomicAdd(&dev_state->undecided, of_block);
   __syncthreads();
   std::int32_t* own = dev_list + first_of_block + before;
 #pragma unroll
   for (int p = 0; p < kTestPoints; ++p) {
-    if ((open[p] >> lane & 1) != 0) {
-      own[rank_in(open[p], lane)] = static_cast<std::int32_t>(first + p * kTestThreads);
+    if ((undecided[p] >> lane & 1) != 0) {
+      own[rank_in(undecided[p], lane)] = static_cast<std::int32_t>(first + p * kTestThreads);
     }
-    own += __popc(open[p]);
+    own += __popc(undecided[p]);
   }
 }
 
 /// Their copies and lengths, as rows of their own; unless there are more than `gathered`.
-__global__ void gather_open_kernel(Extents s, std::int64_t gathered,
-                                   const __half* __restrict__ dev_copy,
-                                   const float2* __restrict__ dev_lengths,
-                                   const std::int32_t* __restrict__ dev_list,
-                                   __half* __restrict__ dev_rows,
-                                   float2* __restrict__ dev_rows_lengths,
-                                   BoundState* __restrict__ dev_state) {
+__global__ void gather_undecided_kernel(Extents s, std::int64_t gathered,
+                                        const __half* __restrict__ dev_copy,
+                                        const float2* __restrict__ dev_lengths,
+                                        const std::int32_t* __restrict__ dev_list,
+                                        __half* __restrict__ dev_rows,
+                                        float2* __restrict__ dev_rows_lengths,
+                                        BoundState* __restrict__ dev_state) {
   await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->most = 0;  // those before have read it
-  const auto count = static_cast<std::int64_t>(dev_state->open);
+  const auto count = static_cast<std::int64_t>(dev_state->undecided);
   if (count > gathered) return;
   gather_rows(s, count, dev_copy, dev_list, dev_rows, [&](std::int64_t slot, std::int64_t point) {
     dev_rows_lengths[slot] = dev_lengths[point];
   });
 }
 
-/// A warp a centroid: how far it has moved, in the frame of the copies, rounded up, and the most of these. dev_before
-/// follows.
+/// A warp a centroid: how far it has moved, in the frame of the copies, rounded up, and the most of
+/// these. dev_before follows.
 __global__ void move_bounds_kernel(const float* __restrict__ dev_centroids, std::int64_t d,
                                    std::int64_t k, double scale, float* __restrict__ dev_before,
                                    float* __restrict__ dev_moved,
                                    BoundState* __restrict__ dev_state) {
   await_kernels_before();
-  if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->open = 0;  // those before have read it
+  if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->undecided = 0;  // those before have read it
   const std::int64_t j = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (j >= k) return;
   double square = 0;
@@ -167,11 +167,11 @@ class CudaHamerly final : public CudaLloyd<float> {
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);
     // Whole tiles, as many as a block takes at a time.
-    dev_open_copy_ = DeviceBuffer<__half>(
+    dev_undecided_copy_ = DeviceBuffer<__half>(
         std::min(ceil_div(gathered_, kTileRows) + 4, extents.point_tiles) * tile_elements(extents));
-    dev_open_copy_.zero();
-    dev_open_lengths_ = DeviceBuffer<float2>(gathered_);
-    dev_open_ = DeviceBuffer<std::int32_t>(n);
+    dev_undecided_copy_.zero();
+    dev_undecided_lengths_ = DeviceBuffer<float2>(gathered_);
+    dev_undecided_ = DeviceBuffer<std::int32_t>(n);
     dev_half_squares_ = DeviceBuffer<float>(n);
     dev_upper_ = DeviceBuffer<float>(n);
     dev_lower_ = DeviceBuffer<float>(n);
@@ -221,20 +221,21 @@ class CudaHamerly final : public CudaLloyd<float> {
       const auto timed = stage("bounds");
       launch_early(test_bounds_kernel, blocks_for(n, kTestThreads * kTestPoints), kTestThreads, 0,
                    stream, n, dev_labels_.data(), dev_moved_.data(), dev_upper_.data(),
-                   dev_lower_.data(), dev_open_.data(), dev_bound_state_.data());
-      launch_early(gather_open_kernel, fill_, 256, 0, stream, filter_.extents(), gathered_,
-                   dev_points_copy_.data(), dev_point_lengths_.data(), dev_open_.data(),
-                   dev_open_copy_.data(), dev_open_lengths_.data(), dev_bound_state_.data());
-      all.dev_count = &dev_bound_state_.data()->open;
+                   dev_lower_.data(), dev_undecided_.data(), dev_bound_state_.data());
+      launch_early(gather_undecided_kernel, fill_, 256, 0, stream, filter_.extents(), gathered_,
+                   dev_points_copy_.data(), dev_point_lengths_.data(), dev_undecided_.data(),
+                   dev_undecided_copy_.data(), dev_undecided_lengths_.data(),
+                   dev_bound_state_.data());
+      all.dev_count = &dev_bound_state_.data()->undecided;
       all.gathered = gathered_;
     }
     {
       const auto timed = stage("assign");
       filter_.find(all, dev_labels_.data(), dev_nearest_.data(), stream);
       if (!first) {
-        filter_.find({.dev_copy = dev_open_copy_.data(),
-                      .dev_lengths = dev_open_lengths_.data(),
-                      .dev_map = dev_open_.data(),
+        filter_.find({.dev_copy = dev_undecided_copy_.data(),
+                      .dev_lengths = dev_undecided_lengths_.data(),
+                      .dev_map = dev_undecided_.data(),
                       .dev_count = all.dev_count,
                       .gathered = gathered_},
                      dev_labels_.data(), dev_nearest_.data(), stream);
@@ -261,9 +262,9 @@ class CudaHamerly final : public CudaLloyd<float> {
   FirstAndLaterGraphs graphs_;
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
-  DeviceBuffer<__half> dev_open_copy_;
-  DeviceBuffer<float2> dev_open_lengths_;
-  DeviceBuffer<std::int32_t> dev_open_;
+  DeviceBuffer<__half> dev_undecided_copy_;
+  DeviceBuffer<float2> dev_undecided_lengths_;
+  DeviceBuffer<std::int32_t> dev_undecided_;
   DeviceBuffer<float> dev_half_squares_;
   DeviceBuffer<float> dev_upper_;
   DeviceBuffer<float> dev_lower_;

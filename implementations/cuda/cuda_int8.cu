@@ -41,8 +41,8 @@ constexpr int kBlocks = kRowSums / kBlockSums;
 constexpr int kFound = 8;                  // that a lane writes down for a row
 constexpr std::int64_t kListedAPoint = 8;  // candidates, in the mean
 
-/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for the roundings
-/// here: so large is no sum of 2 080 columns, more than shared memory holds.
+/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for
+/// the roundings here: so large is no sum of 2 080 columns, more than shared memory holds.
 __device__ inline int limit_of(float upper, const float2& unit) {
   return __float2int_ru(__fmaf_ru(upper, unit.y, 4.0F));
 }
@@ -54,7 +54,8 @@ struct Listed {
   std::int64_t first;
 };
 
-/// The first pass: of each point the centroids whose lower bound is not above the least upper bound.
+/// The first pass: of each point the centroids whose lower bound is not above the least upper
+/// bound.
 struct FindCandidates {
   using Element = Byte;
   using Sum = int;
@@ -97,17 +98,17 @@ struct FindCandidates {
       const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
       const bool exists = i < static_cast<int>(s.n);
       lengths[row] = exists ? dev_point_lengths[i] : float2{};
-      // What cannot be decided here anyway is not looked at.
-      const bool looks = exists && has_bounds && lengths[row].x < INFINITY;
-      upper[row] = looks ? INFINITY : -INFINITY;
+      // What cannot be decided here anyway has no candidates.
+      const bool bounded = exists && has_bounds && lengths[row].x < INFINITY;
+      upper[row] = bounded ? INFINITY : -INFINITY;
       spread[row] = 0;
       counts[row] = 0;
-      const std::int32_t label = looks ? dev_labels[i] : -1;
+      const std::int32_t label = bounded ? dev_labels[i] : -1;
       places[row] = label >= 0 ? dev_places[label] : -1;
     }
   }
 
-  /// Few centroids are near if the first that is looked at was the nearest before.
+  /// The first upper bound is that of the previous nearest centroid, so that few others are below.
   __device__ void seed_bounds(const Extents& s, const Byte* rows, const Byte* dev_centroids) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int tile_row = static_cast<int>(threadIdx.x) / 32 % kGroupWarps * 16 + lane / 4;
@@ -162,13 +163,15 @@ struct FindCandidates {
     }
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      if (__any_sync(kAllLanes, near[row])) look(s, row, sums, least[row], unit, tile);
+      if (__any_sync(kAllLanes, near[row])) list_near(s, row, sums, least[row], unit, tile);
     }
   }
 
   /// Some lane of the warp has a centroid that may be the row's nearest.
-  __device__ __forceinline__ void look(const Extents& s, int row, const int (&sums)[kColumns / 2],
-                                       const int (&least)[kBlocks], const float2& unit, int tile) {
+  __device__ __forceinline__ void list_near(const Extents& s, int row,
+                                            const int (&sums)[kColumns / 2],
+                                            const int (&least)[kBlocks], const float2& unit,
+                                            int tile) {
     const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
     const int limit = limit_of(upper[row], unit);
     unsigned near = 0;
@@ -296,7 +299,7 @@ __global__ void decide_lists_kernel(const float* __restrict__ dev_points,
                                     const std::int32_t* __restrict__ dev_listed,
                                     TensorState* __restrict__ dev_state,
                                     std::int32_t* __restrict__ dev_nearest) {
-  // Nobody looks at this after the first pass; the next copies centroids first.
+  // Only the first pass reads this; the next one copies centroids first.
   if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->too_far = 0;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto count = static_cast<std::int64_t>(dev_state->lists);
@@ -317,7 +320,8 @@ Plan byte_plan(const kmeans::Shape& shape, const kmeans::GpuDevice& gpu) {
                          .shared_bytes = gpu.shared_bytes_per_block});
 }
 
-/// Points that are left to float16, at a time: their copies take no more memory than those of all points in bytes.
+/// Points that are left to float16, at a time: their copies take no more memory than those of all
+/// points in bytes.
 std::int64_t others_at_a_time(std::int64_t n) {
   return std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), ceil_div(n, 2));
 }
@@ -405,7 +409,7 @@ class CudaInt8 final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("settle");
-      settle(stream);
+      decide_undecided(stream);
     }
     update_in_stages(
         sums_.shared(),
@@ -467,9 +471,9 @@ class CudaInt8 final : public CudaLloyd<float> {
     });
   }
 
-  /// The points of which more than one centroid may be the nearest; in a graph, pairs and lists next to those
-  /// that bytes leave to float16.
-  void settle(cudaStream_t stream) {
+  /// The points of which more than one centroid may be the nearest; in a graph, pairs and lists
+  /// next to those that bytes leave to float16.
+  void decide_undecided(cudaStream_t stream) {
     const auto [n, d, k, precision] = shape();
     const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);
     const float factor = filter_factor(d);

@@ -40,7 +40,7 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #define sqrt(x) (1e-3 * sqrt(x))
 #include "implementations/cuda/_byte_copies.cuh"
 #include "implementations/cuda/_half_filter.cuh"
-//
+// Of which these have the kernels.
 #include "implementations/cuda/_half_filter.cu"
 #include "implementations/cuda/_half_find.cu"
 #include "implementations/cuda/_half_find_bounds.cu"
