@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
+#include "implementations/cuda/_dispatch.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 
 namespace kmeans::cuda {
@@ -52,10 +52,7 @@ class OwnPoint<T, 0, Pointer> {
 template <class Launch>
 void with_own_coordinates(std::int64_t d, const Launch& launch) {
   static_assert(kOwnCoordinates == 3);
-  if (d == 1) return launch(std::integral_constant<int, 1>());
-  if (d == 2) return launch(std::integral_constant<int, 2>());
-  if (d == 3) return launch(std::integral_constant<int, 3>());
-  return launch(std::integral_constant<int, 0>());
+  with_constant<1, 2, 3, 0>(d, launch);
 }
 
 /// How often a point is read from memory for its distances to k centroids and `uses` more times.

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <string>
 
+#include "implementations/cuda/_dispatch.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_pinned.cuh"
 #include "implementations/cuda/_resident_few.cuh"
@@ -73,7 +74,7 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
 
 using Kernel = void (*)(ResidentArguments);
 
-/// The kernel of P points a thread at a time: several where a block holds so many.
+/// Of several points a thread at a time where a block holds so many.
 template <int D>
 Kernel kernel_of(const Placement& placement) {
   constexpr int kPoints = D <= 4 ? 4 : D <= 8 ? 2 : 1;
@@ -85,18 +86,8 @@ Kernel kernel_of(const Placement& placement) {
 }
 
 Kernel kernel_of(const Placement& placement) {
-  switch (placement.dimensions) {
-    case 1: return kernel_of<1>(placement);
-    case 2: return kernel_of<2>(placement);
-    case 3: return kernel_of<3>(placement);
-    case 4: return kernel_of<4>(placement);
-    case 6: return kernel_of<6>(placement);
-    case 8: return kernel_of<8>(placement);
-    case 12: return kernel_of<12>(placement);
-    case 16: return kernel_of<16>(placement);
-    case 24: return kernel_of<24>(placement);
-    default: return kernel_of<32>(placement);
-  }
+  return with_constant<1, 2, 3, 4, 6, 8, 12, 16, 24, 32>(
+      placement.dimensions, [&](auto dimensions) { return kernel_of<dimensions>(placement); });
 }
 
 kmeans::Support fits_on_chip(const kmeans::Shape& shape) {

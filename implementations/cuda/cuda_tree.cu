@@ -21,6 +21,7 @@
 #include <bit>
 #include <vector>
 
+#include "implementations/cuda/_dispatch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
@@ -695,16 +696,7 @@ class CudaTree final : public CudaLloyd<float> {
   /// Calls `use` with the number of coordinates as a constant.
   template <class Use>
   void with_dimensions(Use use) const {
-    switch (shape().d) {
-      case 1: return use(std::integral_constant<int, 1>());
-      case 2: return use(std::integral_constant<int, 2>());
-      case 3: return use(std::integral_constant<int, 3>());
-      case 4: return use(std::integral_constant<int, 4>());
-      case 5: return use(std::integral_constant<int, 5>());
-      case 6: return use(std::integral_constant<int, 6>());
-      case 7: return use(std::integral_constant<int, 7>());
-      default: return use(std::integral_constant<int, 8>());
-    }
+    with_constant_in_range<1, kMaxDimensions>(shape().d, use);
   }
 
   void prepare() override {
