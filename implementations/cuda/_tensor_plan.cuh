@@ -19,7 +19,6 @@
 namespace kmeans::cuda {
 
 constexpr int kTileRows = 64;          // points of a tile, those of a matrix instruction
-constexpr int kGroupWarps = 4;         // of a warp group
 constexpr int kProductChunks = 2;      // core matrices along the columns of a product
 constexpr int kProductBytes = 32;      // of a row in a product
 constexpr int kRegisterProducts = 16;  // whole stages of two

@@ -10,6 +10,8 @@
 
 namespace kmeans::cuda {
 
+constexpr int kGroupWarps = 4;  // of a warp group
+
 /// In a row of a core matrix, 16 bytes.
 template <class Element>
 constexpr int kCoreElements = static_cast<int>(16 / sizeof(Element));

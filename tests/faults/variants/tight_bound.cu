@@ -40,6 +40,8 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #define sqrt(x) (1e-3 * sqrt(x))
 #include "implementations/cuda/_byte_copies.cuh"
 #include "implementations/cuda/_half_filter.cuh"
+#include "implementations/cuda/_onepass_copies.cuh"
+#include "implementations/cuda/_onepass_pass.cuh"
 // Of which these have the kernels.
 #include "implementations/cuda/_half_filter.cu"
 #include "implementations/cuda/_half_find.cu"
