@@ -149,19 +149,22 @@ def test_threads_sleep_once_a_call_is_over(package, policy: str) -> None:
     assert float(run.stdout) < 0.1
 
 
-MEMORY = """
+PEAK = """
 def field(name):
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
 
-n, d, k, iterations = map(int, sys.argv[2:])
+
 def peak(call):
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the highest so far is that of now
     before = field("VmRSS")
     result = call()
     return field("VmHWM") - before, result
+"""
 
+MEMORY = """
+n, d, k, iterations = map(int, sys.argv[2:])
 x = np.fromfile(sys.argv[1], "f4").reshape(n, d)  # nothing was freed that could be used again
 init = x[:k].copy()
 kept = ke.Points(x, threads=2)
@@ -188,7 +191,7 @@ def test_memory_at_the_peak_of_a_call(
     points = centres[random.integers(k, size=n)] + random.normal(size=(n, d))
     points.astype("<f4").tofile(tmp_path / "points")
     run = captured(
-        [sys.executable, "-c", HEAD + MEMORY, tmp_path / "points", *map(str, (n, d, k, 40))],
+        [sys.executable, "-c", HEAD + PEAK + MEMORY, tmp_path / "points", *map(str, (n, d, k, 40))],
         env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
         check=True,
     )
@@ -198,6 +201,37 @@ def test_memory_at_the_peak_of_a_call(
     assert first + 4 * n * d <= 3 * of_caller + margin
     if d <= 8:  # else one family may make place for another
         assert again <= 8 * n + margin
+
+
+GPU_MEMORY = """
+few = np.random.default_rng(3).normal(size=(4096, 64)).astype("f4")
+x = np.tile(few, (1024, 1))  # 1 GiB
+init = x[:9].copy()
+for points in (few, x[: 2**16]):  # starts CUDA, and locks memory for transfers
+    ke.KMeans(9, random_state=1, device="gpu").fit(points)
+calls = {
+    "lloyd": lambda: ke.lloyd(x, init, iterations=9, device="gpu"),
+    "fit": lambda: ke.KMeans(9, random_state=1, max_iter=9, device="gpu").fit(x),
+}
+for name, call in calls.items():
+    print(name, peak(call)[0] / x.nbytes)
+"""
+
+
+def test_host_memory_at_the_peak_of_a_call_on_a_gpu(package) -> None:
+    """At most 1.2 times the points, the caller's own included."""
+    if problem := package.problem_with_gpu():
+        pytest.skip(problem)
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system does not forget a process's highest memory")
+    run = captured(
+        [sys.executable, "-c", HEAD + PEAK + GPU_MEMORY],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        check=True,
+    )
+    more = {name: float(share) for name, share in map(str.split, run.stdout.splitlines())}
+    assert set(more) == {"lloyd", "fit"}
+    assert max(more.values()) <= 0.2, more
 
 
 @pytest.mark.parametrize("forked", [False, True])
