@@ -21,11 +21,13 @@
 #include "experiments/studies/_common.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/kept_gpu_memory.h"
+#include "harness/machine/machine.h"
 #include "harness/support/clock.h"
 #include "harness/support/errors.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
+#include "harness/support/text.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
 #include "harness/verify/stage_times.h"
@@ -59,6 +61,8 @@ struct Seconds {
   std::vector<double> lloyd;
   std::vector<double> fetch;
   std::vector<double> fit;
+  std::vector<double> iteration;      // of the first ones
+  std::vector<double> communication;  // of one of these, or none
 };
 
 struct Fit {
@@ -68,8 +72,6 @@ struct Fit {
   bool settled = false;
   kmeans::Outcome<float> end;
   Seconds seconds;
-  double iteration = 0;
-  std::optional<double> communication;
   std::string family;
 };
 
@@ -153,7 +155,7 @@ std::string run_fit(const Given& all, const Plan& plan, Fit& fit) {
   session.step(1);
   const auto some = Clock::now();
   session.step(few);
-  fit.iteration = seconds_since(some) / static_cast<double>(few);
+  fit.seconds.iteration.push_back(seconds_since(some) / static_cast<double>(few));
   StageTimes stages(true);
   session.variant().set_stage_recorder(&stages);
   session.reset();
@@ -161,7 +163,7 @@ std::string run_fit(const Given& all, const Plan& plan, Fit& fit) {
   session.variant().set_stage_recorder(nullptr);
   const auto times = stages.per_iteration(few);
   if (const auto found = times.find("communication"); found != times.end()) {
-    fit.communication = found->second;
+    fit.seconds.communication.push_back(found->second);
   }
   if (plan.by_cpu > 0) {
     session.reset();
@@ -253,12 +255,27 @@ double gained(double one, double now, std::int64_t first, std::int64_t gpus, boo
   return weak ? one / now : one / (now * more);
 }
 
-json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit, const Fit& first,
+/// Of the fit that took the median time.
+double of_median_fit(const Fit& fit, const std::vector<double>& values) {
+  const auto& times = fit.seconds.fit;
+  const auto place = std::find(times.begin(), times.end(), median(times)) - times.begin();
+  return values.at(static_cast<std::size_t>(place));
+}
+
+/// `first`: on the fewest GPUs; null: this is it.
+json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit, const Fit* first,
             std::int64_t first_gpus) {
   const auto one = [](const std::vector<double>& values) { return median(values); };
-  const auto gain = [&](const std::vector<double> Seconds::*part) {
-    return gained(one(first.seconds.*part), one(fit.seconds.*part), first_gpus, gpus, plan.weak);
+  const auto gain = [&](const std::vector<double> Seconds::*part) -> json {
+    if (first == nullptr) return nullptr;
+    return gained(one(first->seconds.*part), one(fit.seconds.*part), first_gpus, gpus, plan.weak);
   };
+  const auto iteration_gain = [&]() -> json {
+    if (first == nullptr) return nullptr;
+    return gained(of_median_fit(*first, first->seconds.iteration),
+                  of_median_fit(fit, fit.seconds.iteration), first_gpus, gpus, plan.weak);
+  };
+  const auto& communication = fit.seconds.communication;
   return {{"gpus", gpus},
           {"n", n},
           {"d", plan.d},
@@ -277,14 +294,13 @@ json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit,
           {"setup_seconds", one(fit.seconds.setup)},
           {"lloyd_seconds", one(fit.seconds.lloyd)},
           {"fetch_seconds", one(fit.seconds.fetch)},
-          {"iteration_seconds", fit.iteration},
+          {"iteration_seconds", of_median_fit(fit, fit.seconds.iteration)},
           {"communication_seconds",
-           fit.communication ? number_or_null(*fit.communication) : json(nullptr)},
+           communication.empty() ? json(nullptr) : json(of_median_fit(fit, communication))},
           {"fit_efficiency", gain(&Seconds::fit)},
           {"seeding_efficiency", gain(&Seconds::seeding)},
           {"lloyd_efficiency", gain(&Seconds::lloyd)},
-          {"iteration_efficiency",
-           gained(first.iteration, fit.iteration, first_gpus, gpus, plan.weak)}};
+          {"iteration_efficiency", iteration_gain()}};
 }
 
 void leave_out(StudyOutput& output, std::int64_t gpus, const std::string& why) {
@@ -321,6 +337,66 @@ std::vector<std::int64_t> counts_here(const Plan& plan, StudyOutput& output) {
   return counts;
 }
 
+/// Of these numbers of GPUs those whose points the host's memory holds, with what a CPU needs to compare.
+std::vector<std::int64_t> counts_with_memory(const Plan& plan, int threads,
+                                             const std::vector<std::int64_t>& counts,
+                                             std::int64_t available, StudyOutput& output) {
+  const RegisteredVariant* engine = exact_engine(EngineOn::threads);
+  if (engine == nullptr) engine = &definition();
+  std::vector<std::int64_t> held;
+  for (const auto gpus : counts) {
+    const Shape shape{plan.weak ? plan.n * gpus : plan.n, plan.d, plan.k};
+    const Sizes s = shape;
+    const bool compares = plan.by_cpu > 0 && (held.empty() || plan.weak);
+    const double need = compares ? memory_need(*engine, shape, threads) : 4 * s.n * (s.d + 4);
+    if (need <= static_cast<double>(available)) {
+      held.push_back(gpus);
+    } else {
+      leave_out(output, gpus,
+                format_count(shape.n) +
+                    (compares ? " points and a CPU's fit need " : " points need ") +
+                    format_bytes(need) + " of the host's memory, " +
+                    format_bytes(static_cast<double>(available)) + " are free");
+    }
+  }
+  return held;
+}
+
+/// What fits' bits are compared with: of the same points those of the first fit, and a CPU's.
+class Bits {
+ public:
+  explicit Bits(const Plan& plan) : plan_(plan) {}
+
+  /// Empty, or what differs. `first`: on so many GPUs, or null.
+  std::string compare(const Given& all, const Fit& fit, const Fit* first, std::int64_t first_gpus) {
+    if (first != nullptr && !plan_.weak) {
+      compared_ = true;
+      unseen_ends_ = 0;  // nor is the first one's any more
+      const bool same = same_bits(first->start, fit.start) && first->end.labels == fit.end.labels &&
+                        same_bits(first->end.centroids, fit.end.centroids);
+      return same ? "" : "other bits than on " + std::to_string(first_gpus);
+    }
+    const bool seen = fit.settled || plan_.by_cpu == fit.iterations;
+    if (plan_.by_cpu == 0 || !seen) ++unseen_ends_;
+    if (plan_.by_cpu == 0) return "";
+    compared_ = true;
+    const std::string differs = differs_from_cpu(all, plan_, fit);
+    return differs.empty() ? "" : differs + " differs from the CPU's";
+  }
+
+  [[nodiscard]] std::string found() const {
+    if (!compared_) return "not compared";
+    if (unseen_ends_ == 0) return "the same";
+    return "the same after " + counted(plan_.by_cpu, "iteration", "iterations") +
+           "; ends not compared";
+  }
+
+ private:
+  const Plan& plan_;
+  bool compared_ = false;
+  std::int64_t unseen_ends_ = 0;  // of fits, compared with nothing
+};
+
 StudyOutput run(const StudyInput& input) {
   const Plan plan = read_plan(input);
   StudyOutput output;
@@ -339,8 +415,9 @@ StudyOutput run(const StudyInput& input) {
           ", of a process that has called before and knows the largest coordinate. Seeding "
           "includes "
           "the upload, which upload_seconds are; set-up runs two iterations on each GPU. Times of "
-          "an iteration and of communication are those of the last fit's first iterations."};
-  const auto counts = counts_here(plan, output);
+          "an iteration and of communication are those of the median fit's first iterations."};
+  const auto counts = counts_with_memory(plan, input.threads, counts_here(plan, output),
+                                         available_memory(), output);
   if (counts.empty()) return output;
   json spec = plan.data;
   spec["n"] = plan.weak ? plan.n * *std::max_element(counts.begin(), counts.end()) : plan.n;
@@ -348,7 +425,7 @@ StudyOutput run(const StudyInput& input) {
   keep_gpu_memory(true);  // as a later call of the library has it
   std::optional<Fit> first;
   std::int64_t first_gpus = 0;
-  bool compared = false;
+  Bits bits(plan);
   for (const auto gpus : counts) {
     use_gpus(static_cast<int>(gpus));
     const std::int64_t n = plan.weak ? plan.n * gpus : plan.n;
@@ -372,27 +449,17 @@ StudyOutput run(const StudyInput& input) {
       leave_out(output, gpus, problem);
       continue;
     }
-    const std::string number = std::to_string(gpus) + " GPUs: ";
-    compared = compared || plan.by_cpu > 0 || (first && !plan.weak);
-    if (first && !plan.weak &&
-        (!same_bits(first->start, fit.start) || first->end.labels != fit.end.labels ||
-         !same_bits(first->end.centroids, fit.end.centroids))) {
-      output.wrong = number + "other bits than on " + std::to_string(first_gpus);
-    }
-    if (plan.by_cpu > 0 && (!first || plan.weak)) {
-      const std::string differs = differs_from_cpu(all, plan, fit);
-      if (!differs.empty()) output.wrong = number + differs + " differs from the CPU's";
-    }
+    const Fit* const earlier = first ? &*first : nullptr;
+    const std::string differs = bits.compare(all, fit, earlier, first_gpus);
+    if (!differs.empty()) output.wrong = std::to_string(gpus) + " GPUs: " + differs;
+    output.rows.push_back(row_of(plan, gpus, n, fit, earlier, first_gpus));
     if (!first) {
       first = fit;
       first_gpus = gpus;
     }
-    output.rows.push_back(row_of(plan, gpus, n, fit, *first, first_gpus));
   }
   use_gpus(1);
-  output.findings["bits"] = !output.wrong.empty() ? output.wrong
-                            : compared            ? "the same"
-                                                  : "not compared";
+  output.findings["bits"] = output.wrong.empty() ? bits.found() : output.wrong;
   return output;
 }
 
