@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuda_onepass: a warp multiplies the float16 copies of its rows with those of all centroids, chunk
-// by chunk. While a chunk's distances are in registers, it finds their least and counts those within
-// the bound above it: the candidates.
+// cuda_onepass: a warp multiplies the float16 copies of its rows by those of all centroids, chunk
+// by chunk. While a chunk's distances are in registers, it finds their least and counts those
+// within the bound above it: the candidates.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 // Architectures: 80-virtual 90a-real
 //
 // Idea:      few centroids: a warp multiplies its points by all of them, labels them and adds those
-//            that changed cluster to the block's sums, in one pass over a float16 copy of the points
-//            (_onepass_pass.cuh). The same kernel then labels the block's undecided points in
-//            float32 (_onepass_fallback.cuh): an iteration is two kernels
+//            that changed cluster to the block's sums, in one pass over a float16 copy of the
+//            points (_onepass_pass.cuh). The same kernel then labels the block's undecided points
+//            in float32 (_onepass_fallback.cuh): an iteration is two kernels
 // Parallel:  a warp takes 32 points at a time, on matrix units: alone, or in a warp group (many
 //            centroids, few coordinates, compute capability 9.0). It finds a row's least distance,
 //            then counts those within the bound above it: one is the label, with more the point is
@@ -14,8 +14,8 @@
 // Memory:    a centred float16 copy of the points, laid out as the matrix instruction's registers;
 //            all centroids and sums in shared memory (_onepass_plan.cuh). The float32 points are
 //            read only where undecided or where the label changed
-// Numerics:  products of float16 with a bound on all that they round; then float32 differences, then
-//            float64 as defined. Sums are 64-bit integers. Equals the reference bit for bit
+// Numerics:  products of float16 with a bound on all that they round; then float32 differences,
+//            then float64 as defined. Sums are 64-bit integers. Equals the reference bit for bit
 // Source:    docs/exact-step.md, docs/gpu-bounds.md
 #include <algorithm>
 #include <cmath>
