@@ -25,7 +25,7 @@ struct WarpLists {
   int change_count = 0;
   int undecided_count = 0;
 
-  /// Each lane's point i, if it exists: a new label is stored and listed, an undecided point listed.
+  /// Each lane's point i, if it exists: a new label is stored and listed; undecided, it is listed.
   __device__ __forceinline__ void add(const PassArguments& args, const BlockSums& sums, unsigned i,
                                       std::int32_t before, const Nearest& nearest) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
