@@ -141,10 +141,14 @@ void check_fit_outputs(const FitOptions& options, const InitSpec& init) {
   check_outputs(outputs, inputs);
 }
 
+bool by_cosine(const FitOptions& options) { return options.metric == "cosine"; }
+
 /// Where every rank can read its rows by itself. What is in another format, rank 0 reads and sends.
 std::string file_for_ranks(const FitOptions& options) {
   const std::filesystem::path file = options.file;
-  const bool mapped = process_ranks().size() > 1 && file.extension() == ".npy";
+  // Rows of length one are rank 0's to send.
+  const bool mapped =
+      process_ranks().size() > 1 && file.extension() == ".npy" && !by_cosine(options);
   return mapped ? std::filesystem::absolute(file).string() : "";
 }
 
@@ -181,15 +185,10 @@ void refuse_unused_weights(const FitOptions& options, const RegisteredVariant& r
   throw InputError("--weights: " + registered.traits.name + " takes none; these do: " + others);
 }
 
-bool by_cosine(const FitOptions& options) { return options.metric == "cosine"; }
-
 /// Who takes rows and centroids of length one?
 void refuse_other_metric(const FitOptions& options, const RegisteredVariant& registered,
                          Precision precision) {
   if (!by_cosine(options)) return;
-  if (process_ranks().size() > 1) {
-    throw InputError("--metric cosine: ranks take none; one process does");
-  }
   if (!registered.traits.spherical) {
     std::string others;
     for (const auto& variant : all_variants()) {

@@ -125,6 +125,7 @@ nlohmann::json description_of(const std::string& variant, const Problem<T>& whol
           // As float64 exact, and written with all of its digits.
           {"max_abs", static_cast<double>(whole.max_abs)},
           {"threads", whole.threads},
+          {"spherical", whole.spherical},
           {"points_file", whole.points_file}};
 }
 
@@ -137,6 +138,7 @@ Problem<T> problem_from(const nlohmann::json& description) {
   problem.shape.precision = parse_precision(description.at("precision").get<std::string>());
   problem.max_abs = static_cast<T>(description.at("max_abs").get<double>());
   description.at("threads").get_to(problem.threads);
+  description.at("spherical").get_to(problem.spherical);
   description.at("points_file").get_to(problem.points_file);
   return problem;
 }

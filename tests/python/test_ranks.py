@@ -124,6 +124,21 @@ def test_fit_gives_the_same_files_and_lines_for_any_number_of_ranks(
         assert fit(size, points, tmp_path / str(size)) == alone, f"{size} ranks"
 
 
+def test_cosine_gives_the_same_on_any_number_of_ranks(points: Path, tmp_path: Path) -> None:
+    how = ("--metric", "cosine")
+    alone = fit(0, points, tmp_path / "alone", *how)
+    assert alone["summary"]["metric"] == "cosine"
+    assert len(alone["lines"]) > 3
+    assert alone["centroids"] != fit(0, points, tmp_path / "other")["centroids"]
+    lengths = np.linalg.norm(np.load(tmp_path / "alone" / "centroids.npy"), axis=1)
+    assert np.abs(lengths - 1).max() < 1e-6
+    for size in (2, 3):
+        assert fit(size, points, tmp_path / str(size), *how) == alone, f"{size} ranks"
+    for variant in ("openmp_exact", "openmp_hamerly"):
+        found = fit(2, points, tmp_path / variant, *how, "--variant", variant)
+        assert found == alone, variant
+
+
 def _random_fit(seed: int) -> tuple[np.ndarray, int]:
     """Points of a kind that the seed decides (ties, duplicates, an offset, tiny ones), and k."""
     random = np.random.default_rng(seed)
