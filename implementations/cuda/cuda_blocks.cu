@@ -17,190 +17,23 @@
 #include <utility>
 #include <vector>
 
-#include "implementations/_block_reader.h"
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_label_rows.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
-#include "implementations/cuda/_pinned.cuh"
+#include "implementations/cuda/_pinned_blocks.cuh"
 #include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_streams.cuh"
 
 namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
-using kmeans::BlockReader;
 using kmeans::Problem;
 using kmeans::Shape;
-
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kLanes;
-constexpr int kOwnPoints = 4;     // of a lane
-constexpr int kOwnCentroids = 8;  // of a warp, at a time
-constexpr int kRows = kOwnPoints * kLanes;
-constexpr int kGroup = kOwnCentroids * kWarps;
-constexpr int kCoordinates = 32;  // in shared memory at a time, a lane each
-static_assert(kRows == kThreads && kCoordinates == kLanes);
 
 constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kFewestBlocks = 8;  // else copies and kernels of few points do not overlap
 constexpr int kSlots = 2;                  // blocks on the GPU
-// Threads that fill page-locked blocks from memory: one copies some 10 GB/s, less than the link carries.
-constexpr int kMaxCopiers = 12;
-
-/// Row-major points. Those whose nearest centroid float32 does not decide are listed as crowded.
-__global__ void __launch_bounds__(kThreads)
-    label_rows_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
-                      const float* __restrict__ dev_centroids, std::int64_t k, float factor,
-                      std::int32_t* __restrict__ dev_nearest,
-                      std::int32_t* __restrict__ dev_crowded, TensorState* __restrict__ dev_state) {
-  __shared__ float x[kCoordinates][kRows + 1];
-  __shared__ __align__(16) float group[kCoordinates][kGroup + 4];
-  __shared__ float leasts[kWarps][kRows];
-  __shared__ float seconds[kWarps][kRows];
-  __shared__ int nearests[kWarps][kRows];
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kRows;
-  const int points = static_cast<int>(min(std::int64_t{kRows}, n - first));
-  float least[kOwnPoints];
-  float second[kOwnPoints];
-  int nearest[kOwnPoints];
-#pragma unroll
-  for (int p = 0; p < kOwnPoints; ++p) least[p] = second[p] = INFINITY, nearest[p] = 0;
-  for (std::int64_t base = 0; base < k; base += kGroup) {
-    float distance[kOwnPoints][kOwnCentroids] = {};
-    for (std::int64_t from = 0; from < d; from += kCoordinates) {
-      const int coordinates = static_cast<int>(min(std::int64_t{kCoordinates}, d - from));
-      __syncthreads();  // all are done with the coordinates before
-      if (base == 0 || d > kCoordinates) {
-#pragma unroll 8
-        for (int row = warp; row < kRows; row += kWarps) {
-          if (lane >= coordinates) continue;
-          x[lane][row] = row < points ? dev_points[(first + row) * d + from + lane] : 0.0F;
-        }
-      }
-      // What fills up the last group is infinitely far away.
-#pragma unroll
-      for (int j = warp; j < kGroup; j += kWarps) {
-        if (lane >= coordinates) continue;
-        group[lane][j] = base + j < k ? dev_centroids[(base + j) * d + from + lane] : INFINITY;
-      }
-      __syncthreads();
-#pragma unroll 4
-      for (int t = 0; t < coordinates; ++t) {
-        float c[kOwnCentroids];
-#pragma unroll
-        for (int j = 0; j < kOwnCentroids; j += 4) {
-          const auto four = *reinterpret_cast<const float4*>(&group[t][warp * kOwnCentroids + j]);
-          c[j] = four.x, c[j + 1] = four.y, c[j + 2] = four.z, c[j + 3] = four.w;
-        }
-#pragma unroll
-        for (int p = 0; p < kOwnPoints; ++p) {
-          const float own = x[t][p * kLanes + lane];
-#pragma unroll
-          for (int j = 0; j < kOwnCentroids; ++j) {
-            const float difference = __fsub_rn(own, c[j]);
-            distance[p][j] = __fmaf_rn(difference, difference, distance[p][j]);
-          }
-        }
-      }
-    }
-    const int own = static_cast<int>(base) + warp * kOwnCentroids;
-#pragma unroll
-    for (int p = 0; p < kOwnPoints; ++p) {
-#pragma unroll
-      for (int j = 0; j < kOwnCentroids; ++j) {
-        nearest[p] = distance[p][j] < least[p] ? own + j : nearest[p];
-        second[p] = fminf(second[p], fmaxf(least[p], distance[p][j]));
-        least[p] = fminf(least[p], distance[p][j]);
-      }
-    }
-  }
-#pragma unroll
-  for (int p = 0; p < kOwnPoints; ++p) {
-    leasts[warp][p * kLanes + lane] = least[p];
-    seconds[warp][p * kLanes + lane] = second[p];
-    nearests[warp][p * kLanes + lane] = nearest[p];
-  }
-  __syncthreads();
-  const int row = static_cast<int>(threadIdx.x);
-  if (row >= points) return;
-  float best = INFINITY;
-  float next = INFINITY;
-  int label = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
-    next = fminf(fminf(next, seconds[w][row]), fmaxf(best, leasts[w][row]));
-    if (leasts[w][row] < best) best = leasts[w][row], label = nearests[w][row];
-  }
-  if (next > __fmaf_rn(best, factor, kSearchTiny)) {
-    dev_nearest[first + row] = label;
-  } else {
-    dev_crowded[atomicAdd(&dev_state->crowded, 1ULL)] = static_cast<std::int32_t>(first + row);
-  }
-}
-
-/// The points in memory that the GPU copies from at its full rate, one block after the other.
-class PinnedBlocks {
- public:
-  PinnedBlocks(const Problem<float>& problem, std::int64_t rows)
-      : points_(problem.points), n_(problem.shape.n), d_(problem.shape.d), rows_(rows) {
-    if (!problem.beyond_memory) {
-      try {
-        locked_.emplace_back(points_, n_ * d_ * static_cast<std::int64_t>(sizeof(float)),
-                             PageLocked::Use::read);
-        return;
-      } catch (const Error& error) {
-        refusal_ = cudaGetErrorName(error.code());
-      }
-    }
-    reader_ = std::make_unique<BlockReader>(problem, rows, readers(problem));
-    reader_->each_buffer([&](char* data, std::int64_t bytes) {
-      locked_.emplace_back(data, bytes, PageLocked::Use::write);
-    });
-  }
-
-  /// So many iterations follow.
-  void start(std::int64_t iterations) {
-    if (reader_) reader_->start(iterations * ceil_div(n_, rows_));
-  }
-  /// The rows from `first` on, until give_back(); null after a failure, which finish() reports.
-  const float* take(std::int64_t first) { return reader_ ? reader_->next() : points_ + first * d_; }
-  /// The first of those taken.
-  void give_back() {
-    if (reader_) reader_->release();
-  }
-  void finish() {
-    if (reader_) reader_->finish();
-  }
-  [[nodiscard]] bool in_place() const { return reader_ == nullptr; }
-
-  /// For library_info().
-  [[nodiscard]] std::string way() const {
-    if (in_place()) return "page-locked where they lie";
-    return reader_->way() + (refusal_.empty() ? "" : ", since page-locking them: " + refusal_);
-  }
-
-  /// Host bytes, where the points cannot be page-locked.
-  static double bytes(double bytes_of_block, int threads) {
-    return BlockReader::bytes(bytes_of_block,
-                              std::max(copiers(threads), BlockReader::kReadersOfDisk));
-  }
-
- private:
-  static int copiers(int threads) { return std::min(threads, kMaxCopiers); }
-  static int readers(const Problem<float>& problem) {
-    return problem.beyond_memory ? BlockReader::kReadersOfDisk : copiers(problem.threads);
-  }
-
-  const float* points_;
-  std::int64_t n_;
-  std::int64_t d_;
-  std::int64_t rows_;
-  std::string refusal_;
-  std::unique_ptr<BlockReader> reader_;  // unless the points are page-locked themselves
-  std::vector<PageLocked> locked_;       // the points, or the reader's buffers: let go before these
-};
 
 std::int64_t rows_of(const Shape& shape) {
   return std::min(kmeans::rows_of_block(shape, kBlockBytes), ceil_div(shape.n, kFewestBlocks));
@@ -210,7 +43,7 @@ std::int64_t pitch_of(std::int64_t k) { return ceil_div(k, kSearchThreads) * kSe
 
 class CudaBlocks final : public kmeans::Variant<float> {
  public:
-  ~CudaBlocks() override { (void)cudaDeviceSynchronize(); }  // nothing is copied from what goes now
+  ~CudaBlocks() override { (void)cudaDeviceSynchronize(); }  // no copy reads freed memory
 
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
@@ -267,7 +100,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
   }
 
  private:
-  /// Where a block stands on the GPU.
+  /// A block of points on the GPU, and the events of its copy and its kernels.
   struct Slot {
     DeviceBuffer<float> dev_points;  // rows_ x d
     Event copied;
@@ -277,7 +110,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
     return slots_[static_cast<std::size_t>(block % kSlots)];
   }
 
-  /// False where points cannot be had.
+  /// False where reading points failed.
   bool iterate() {
     const std::int64_t n = problem_.shape.n;
     for (std::int64_t first = 0; first < n; first += rows_) {
@@ -292,7 +125,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
                    work_.get());
       }
       KMEANS_CUDA(cudaEventRecord(slot.done.get(), work_.get()));
-      if (taken_ > 0) give_back(taken_ - 1);
+      if (taken_ > 0) release(taken_ - 1);
       ++taken_;
     }
     const auto timed = stage("update");
@@ -317,11 +150,11 @@ class CudaBlocks final : public kmeans::Variant<float> {
     return true;
   }
 
-  /// What was copied from may be refilled. The copy after it is under way, so the link has work.
-  void give_back(std::int64_t block) {
+  /// Lets the block's host buffer be refilled. The next copy is under way, so the link has work.
+  void release(std::int64_t block) {
     if (blocks_->in_place()) return;
     KMEANS_CUDA(cudaEventSynchronize(slot_of(block).copied.get()));
-    blocks_->give_back();
+    blocks_->release();
   }
 
   void label(const float* dev_points, std::int64_t rows) {
@@ -330,7 +163,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
     const float factor = filter_factor(d);
     cudaStream_t stream = work_.get();
     dev_state_.zero(stream);
-    label_rows_kernel<<<blocks_for(rows, kRows), kThreads, 0, stream>>>(
+    label_rows_kernel<<<blocks_for(rows, LabelTile::kRows), LabelTile::kThreads, 0, stream>>>(
         dev_points, rows, d, dev_centroids_.data(), k, factor, dev_nearest_.data(),
         dev_crowded_.data(), dev_state_.data());
     KMEANS_CUDA_LAUNCHED(label_rows_kernel);
@@ -347,7 +180,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
   std::int64_t rows_ = 1;        // of a block
   std::int64_t iterations_ = 0;  // since reset(), before this step()
   std::int64_t taken_ = 0;       // blocks of this step
-  unsigned fill_ = 1;            // blocks of threads that keep the GPU busy
+  unsigned fill_ = 1;            // thread blocks that fill the GPU
   std::unique_ptr<PinnedBlocks> blocks_;
   Slot slots_[kSlots];
   Stream copies_;
@@ -390,10 +223,10 @@ KMEANS_VARIANT(
         [](const Shape& s) {
           const Sizes sizes = s;
           const double points = 4 * sizes.n * sizes.d;
-          const double groups = static_cast<double>(ceil_div(s.k, kGroup));
-          const double tiles = static_cast<double>(ceil_div(s.n, kRows));
+          const double groups = static_cast<double>(ceil_div(s.k, LabelTile::kCentroids));
+          const double tiles = static_cast<double>(ceil_div(s.n, LabelTile::kRows));
           // Written as it comes, read by tiles, and again where its label has changed.
-          return Traffic{.read_bytes = points * (s.d > kCoordinates ? groups : 1) +
+          return Traffic{.read_bytes = points * (s.d > LabelTile::kCoordinates ? groups : 1) +
                                        4 * tiles * sizes.k * sizes.d + 16 * sizes.n,
                          .written_bytes = points + 8 * sizes.n};
         })
