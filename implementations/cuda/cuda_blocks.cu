@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      points that the GPU's memory need not hold: they stay on the host, in memory or in a file
-//            larger than that, and are sent to the GPU block by block in every iteration, each while
-//            the GPU labels and sums the block before
-// Parallel:  one stream copies and one computes. 128 points a block of threads, four a lane, against
-//            32 centroids at a time, eight a warp
-// Memory:    two blocks of 32 MiB, or of an eighth of the points, and all labels are on the GPU. Points
-//            in host memory are page-locked where they lie, in setup; where CUDA refuses that, and
-//            where a file is read, threads fill page-locked blocks ahead
-// Numerics:  float32 decides where its proven error bound lets it, float64 as defined elsewhere; sums
-//            are 64-bit integers. Equals the reference bit for bit, whatever the blocks
+// Idea:      points that the GPU's memory need not hold: they stay on the host, in memory or in a
+//            larger file, and are sent to the GPU block by block in every iteration, each while the
+//            GPU labels and sums the block before
+// Parallel:  one stream copies and one computes. 128 points a block of threads, four a lane,
+//            against 32 centroids at a time, eight a warp
+// Memory:    two blocks of 32 MiB, or of an eighth of the points, and all labels are on the GPU.
+//            Points in host memory are page-locked where they lie, in setup; where CUDA refuses
+//            that, and where a file is read, threads fill page-locked blocks ahead
+// Numerics:  float32 decides where its proven error bound lets it, float64 as defined elsewhere;
+//            sums are 64-bit integers. Equals the reference bit for bit, whatever the blocks
 // Source:    ours; docs/scaling.md
 #include <algorithm>
 #include <memory>
