@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixed-point sums and counts of all clusters in a block's shared memory, for what its points change in
-// them; they go to memory once.
+// A block's changes to the fixed-point sums and counts of all clusters, collected in shared memory
+// and added to global memory once.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace kmeans::cuda {
 
-/// A point that joins a cluster and leaves another. Cluster k takes what is not to be added.
+/// A point that joins a cluster and leaves another. Cluster k is a dummy: its sums are dropped.
 struct Change {
   std::int32_t point;
   std::uint16_t to;
   std::uint16_t from;
 };
 
-/// 64-bit sums and counts in two halves, each in words of its own, so that neighbouring coordinates lie in
-/// different banks and additions are native ones.
+/// 64-bit sums and counts as two arrays of 32-bit halves: neighbouring coordinates lie in different
+/// banks, and the atomic additions are native.
 struct BlockSums {
   unsigned* lows;   // (k + 1) x (d + 1), the count last
   unsigned* highs;  // the same
@@ -29,7 +29,8 @@ struct BlockSums {
     return (8 * (k + 1) * (d + 1) + 15) / 16 * 16;
   }
 
-  /// Lays them out there, on a multiple of 16 bytes, and clears them; the block has to wait before it adds.
+  /// Clears the sums in `memory`, which is aligned to 16 bytes. The block must synchronise before
+  /// it adds.
   __device__ BlockSums(void* memory, int clusters, int coordinates)
       : lows(static_cast<unsigned*>(memory)),
         highs(lows + (clusters + 1) * (coordinates + 1)),
@@ -41,13 +42,13 @@ struct BlockSums {
     }
   }
 
-  /// A lane: that a point changed its cluster.
+  /// By one lane: counts a point that changed its cluster.
   __device__ void count(const Change& change) const {
     add({change.to * (d + 1) + d, change.from * (d + 1) + d}, {1, -1});
   }
 
-  /// Some values at once, so that they do not wait for one another. Whoever makes the lower half wrap
-  /// carries.
+  /// Adds several values at once, so that their atomics overlap. A thread whose addition makes the
+  /// lower half wrap adds the carry.
   template <int kCount>
   __device__ void add(const int (&at)[kCount], const long long (&values)[kCount]) const {
     unsigned before[kCount];
@@ -62,8 +63,8 @@ struct BlockSums {
     }
   }
 
-  /// A warp: points of a list in shared memory change their clusters; kWidth lanes a point, each a
-  /// coordinate. The list has room for a multiple of kBatch.
+  /// By a warp: adds the changes of a list in shared memory, kWidth lanes a point, a lane a
+  /// coordinate. The list needs room for kBatch entries past `count`.
   static constexpr int kBatch = 16;
   template <int kWidth>
   __device__ void move(Change* changes, int count, const float* __restrict__ dev_points,
@@ -110,7 +111,7 @@ struct BlockSums {
     __syncwarp();
   }
 
-  /// The block: what it has goes to dev_sums, k x (d + 1) with the counts last. All have added before.
+  /// By the block, synchronised before: adds its sums to dev_sums, k x (d + 1), the counts last.
   __device__ void flush(Integer* __restrict__ dev_sums) const {
     constexpr int kTogether = 4;  // reads that do not wait for one another
     const int stride = static_cast<int>(blockDim.x);

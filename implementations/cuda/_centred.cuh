@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frame in which points and centroids are rounded to float16: the points' mean is the origin, and a
-// power of two as the unit puts no point farther than 64 from it.
+// The frame in which points and centroids are rounded to float16: the origin is the points' mean,
+// and a power of two scales so that no point is farther than 64 from it.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -29,17 +29,17 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
-/// A number of at least 0 that may be the largest; as bits, which order as the numbers do.
+/// The maximum of numbers >= 0, kept as bits, which order as the numbers do.
 __device__ inline void note_largest(float value, unsigned* dev_largest) {
   const unsigned bits = __float_as_uint(value);
   if (bits > __ldcg(dev_largest)) atomicMax(dev_largest, bits);
 }
 
 constexpr int kFrameThreads = 256;
-constexpr std::int64_t kSampledRows = 65536;  // for the mean
+constexpr std::int64_t kSampledRows = 65536;  // of which the mean is formed
 
-/// Which coordinates a thread of these kernels sees: of one column, in rows that follow each other at a distance.
-/// blockIdx.y: of pieces of kFrameThreads columns.
+/// The coordinates of a thread: one column, in rows at a stride. blockIdx.y counts pieces of
+/// kFrameThreads columns.
 struct OwnColumn {
   int columns;         // of a block
   int rows_at_a_time;  // of a block
@@ -59,7 +59,8 @@ struct OwnColumn {
   }
 };
 
-/// Column sums of every step-th of the points, for their mean; order-dependent, which moves no label.
+/// Sums of each column over every step-th point. They depend on the order of the additions, which
+/// changes no label: any origin is right.
 static __global__ void __launch_bounds__(kFrameThreads)
     add_columns_kernel(const float* __restrict__ dev_points, std::int64_t rows, std::int64_t step,
                        std::int64_t d, double* __restrict__ dev_sums) {
@@ -79,7 +80,7 @@ static __global__ void __launch_bounds__(kFrameThreads)
   atomicAdd(&dev_sums[own.t], sum);
 }
 
-/// dev_sums: of so many rows.
+/// The mean, from dev_sums over `rows` rows, and the largest |x - mean| of all coordinates.
 static __global__ void __launch_bounds__(kFrameThreads)
     find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
                       const double* __restrict__ dev_sums, std::int64_t rows,
@@ -100,13 +101,14 @@ static __global__ void __launch_bounds__(kFrameThreads)
   if (threadIdx.x % kLanes == 0) note_largest(reach, dev_reach);
 }
 
-/// As kernels take it: the unit in two powers of two, so that both are float32.
+/// The frame as kernels take it. The scale is a product of two powers of two, as it may exceed
+/// float32.
 struct FrameView {
   const float* dev_mean;
   float scale;
   float scale_too;
 
-  /// Of what is left when the mean is subtracted; exact but for what is 2^-126 at most.
+  /// value * scale, for a value less the mean: exact, but for results below 2^-126.
   [[nodiscard]] __device__ float scaled(float value) const {
     return __fmul_rn(__fmul_rn(value, scale), scale_too);
   }
@@ -114,7 +116,7 @@ struct FrameView {
 
 struct CopyFrame {
   DeviceBuffer<float> dev_mean;  // d
-  double scale = 1;              // of what is left when the mean is subtracted
+  double scale = 1;              // x' = (x - mean) * scale
 
   [[nodiscard]] FrameView view() const {
     const int exponent = std::ilogb(scale);
@@ -123,12 +125,12 @@ struct CopyFrame {
   }
 };
 
-/// A row that is rounded to float16, and what its lanes know of it: squared lengths of x', of its copy x~ and of what
-/// is between them, all rounded up.
+/// A row that is rounded to float16, with a lane's part of the squared lengths of x', of its copy
+/// x~ and of their difference, all rounded up.
 class CopiedRow {
  public:
   __device__ __half add(float x, float mean, const FrameView& frame) {
-    // x - mean is `difference` and what that was rounded by, exactly.
+    // x - mean = difference + rounded_by, exactly.
     const float difference = __fsub_rn(x, mean);
     const float back = __fsub_rn(difference, x);
     const float rounded_by =
@@ -145,7 +147,7 @@ class CopiedRow {
     return copy;
   }
 
-  /// Of so many neighbouring lanes, a power of two.
+  /// Adds the parts of `lanes` neighbouring lanes, a power of two.
   __device__ void join(int lanes) {
     for (int distance = lanes / 2; distance > 0; distance /= 2) {
       const auto others = [&](float& sum) {
@@ -157,7 +159,7 @@ class CopiedRow {
     }
   }
 
-  /// The larger one of x' and x~.
+  /// The larger squared length of x' and x~.
   [[nodiscard]] __device__ float square() const { return fmaxf(squared_, squared_copy_); }
   [[nodiscard]] __device__ __half length() const { return __float2half_ru(__fsqrt_ru(square())); }
   [[nodiscard]] __device__ __half rest() const {
@@ -170,14 +172,14 @@ class CopiedRow {
   float squared_rest_ = 0;
 };
 
-/// Half a squared distance less half the point's own squared norm may be negative. `added` to it, it is
-/// not, nor are bounds below it that are near enough: so their bits order as integers, of which one
-/// instruction compares three.
+/// A number added to (squared distance - squared norm of the point) / 2, which may be negative. The
+/// sum and its bounds are not, so that their bits order as integers, of which one instruction
+/// compares three.
 struct Bias {
-  float longest = 0;  // of the points' copies
+  float longest = 0;  // of the lengths of the points' copies
   float added = 0;
 
-  /// Of the largest squared length, as note_largest() leaves its bits.
+  /// From the largest squared length, as note_largest() keeps it.
   static Bias of(const DeviceBuffer<unsigned>& dev_largest) {
     unsigned bits = 0;
     dev_largest.download(&bits);
@@ -189,8 +191,8 @@ struct Bias {
     bias.added = 0.5625F * bias.longest * bias.longest + 0x1p-4F;
     return bias;
   }
-  /// Are those of a centroid, whose bounds are so wide: by a point's length, by what rounding it to
-  /// float16 left of it, and by nothing?
+  /// Are all bounds for a centroid >= 0? Their width is by_length times a point's length, plus
+  /// by_rest times the length of its rounding error, plus by_itself.
   [[nodiscard]] __device__ bool suffices(double by_length, double by_rest, double by_itself) const {
     const double rest = longest * 0x1p-10 + 0x1p-18;
     const double width = longest * by_length + rest * by_rest + by_itself;
@@ -198,7 +200,7 @@ struct Bias {
   }
 };
 
-/// Of points in device memory, n x d.
+/// The frame of n x d points in device memory.
 inline CopyFrame frame_of(const float* dev_points, std::int64_t n, std::int64_t d) {
   CopyFrame frame{DeviceBuffer<float>(d)};
   DeviceBuffer<double> dev_column_sums(d);

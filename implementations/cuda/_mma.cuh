@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix instruction of a warp, from compute capability 8.0 on: 16 rows times 8 columns over a depth
-// of 16, float16 with float32 sums. Of operands, the lanes hold pieces that lie together in memory.
+// The warp-level matrix instruction mma.sync m16n8k16, from compute capability 8.0 on: float16
+// products, float32 sums. Operands are stored as the lanes' fragments, one lane after another.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -15,14 +15,14 @@ namespace kmeans::cuda {
 constexpr int kMmaRows = 16;
 constexpr int kMmaColumns = 8;
 constexpr int kMmaDepth = 16;
-constexpr int kPairRows = 2 * kMmaRows;  // a warp's rows: two products share the columns' operand
+constexpr int kPairRows = 2 * kMmaRows;  // a warp's rows: two products share a column operand
 
-/// Bytes of a row block's operand (16 x 16), and of a column block's.
+/// Bytes of the operand of a row block (16 x 16) and of a column block (8 x 16).
 constexpr int kRowPiece = kLanes * 16;
 constexpr int kColumnPiece = kLanes * 8;
 
-/// Where float16 number t of a row of a pair of row blocks stands, in halves: for each block and step of
-/// the depth, lane by lane, the four registers of the instruction's first operand.
+/// The offset, in halves, of coordinate t of a row in a pair of row blocks: for each block and step
+/// of the depth, lane by lane, the four registers of operand A.
 __host__ __device__ inline int place_in_rows(int steps, int row, int t) {
   const int block = row / kMmaRows;
   const int lane = row % 8 * 4 + t % 8 / 2;
@@ -30,8 +30,8 @@ __host__ __device__ inline int place_in_rows(int steps, int row, int t) {
   return (block * steps + t / kMmaDepth) * (kRowPiece / 2) + lane * 8 + part * 2 + t % 2;
 }
 
-/// Where that of a column of a block stands: steps in pairs, so that a lane loads both at once; a last,
-/// single one by itself.
+/// The same for a column of a column block and operand B. Steps are stored in pairs, so that a lane
+/// loads two with one instruction; an odd last step is stored alone.
 __host__ __device__ inline int place_in_columns(int steps, int column, int t) {
   const int step = t / kMmaDepth;
   const int lane = column % kMmaColumns * 4 + t % 8 / 2;
@@ -42,8 +42,8 @@ __host__ __device__ inline int place_in_columns(int steps, int column, int t) {
          t % 2;
 }
 
-/// Four pieces of eight rows of 16 bytes in shared memory, as the instruction takes them: those of rows 0 to 7, and
-/// 8 to 15, and of both the next 16 bytes, lane by lane where they begin.
+/// Loads operand A from rows in shared memory: 16 bytes of rows 0 to 7, of rows 8 to 15, and the
+/// next 16 bytes of both. `shared`: the address of the lane's 16 bytes.
 __device__ inline uint4 load_pieces(const __half* shared) {
   uint4 pieces;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -53,7 +53,7 @@ __device__ inline uint4 load_pieces(const __half* shared) {
   return pieces;
 }
 
-/// sums = before + rows times columns. Lane l has of the sums: rows l / 4 (the first two) and l / 4 + 8,
+/// sums = before + rows times columns. Lane l holds rows l / 4 (the first two sums) and l / 4 + 8,
 /// columns 2 (l % 4) and the next.
 __device__ inline void multiply_add(float (&sums)[4], const uint4& rows, const uint2& columns,
                                     const float4& before) {

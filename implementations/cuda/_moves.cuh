@@ -26,7 +26,7 @@ constexpr int kMovePoints = 16;  // of a thread
 constexpr std::int64_t kMoveTile = kMoveThreads * kMovePoints;
 constexpr std::int64_t kMoveCounters = 4096;  // clusters that a block counts in shared memory
 constexpr int kMoveChunk = 64;                // moves that are added up in registers
-constexpr int kPlaces = 8;                    // clusters that a thread gives places at a time
+constexpr int kScanned = 8;                   // clusters of a thread in a prefix sum
 
 /// What the kernels below share; dev_joined, dev_left and dev_ended are zero between iterations.
 struct Moves {
@@ -38,16 +38,16 @@ struct Moves {
   std::int64_t* dev_count;    // of moves
 };
 
-/// By all threads of one block, when all blocks have counted: where each cluster's moves begin.
-static __device__ void place_moves(std::int64_t k, const Moves& moves) {
+/// By one block, after all have counted: where each cluster's moves begin, by a prefix sum.
+static __device__ void scan_moves(std::int64_t k, const Moves& moves) {
   using Scan = cub::BlockScan<std::int32_t, kMoveThreads>;
   __shared__ typename Scan::TempStorage scratch;
   std::int64_t before = 0;
-  for (std::int64_t base = 0; base < k; base += kMoveThreads * kPlaces) {
-    std::int32_t items[kPlaces];
-    const std::int64_t first = base + std::int64_t{threadIdx.x} * kPlaces;
+  for (std::int64_t base = 0; base < k; base += kMoveThreads * kScanned) {
+    std::int32_t items[kScanned];
+    const std::int64_t first = base + std::int64_t{threadIdx.x} * kScanned;
 #pragma unroll
-    for (int item = 0; item < kPlaces; ++item) {
+    for (int item = 0; item < kScanned; ++item) {
       const std::int64_t j = first + item;
       items[item] = j < k ? moves.dev_joined[j] + moves.dev_left[j] : 0;
     }
@@ -55,7 +55,7 @@ static __device__ void place_moves(std::int64_t k, const Moves& moves) {
     Scan(scratch).ExclusiveSum(items, items, total);
     __syncthreads();
 #pragma unroll
-    for (int item = 0; item < kPlaces; ++item) {
+    for (int item = 0; item < kScanned; ++item) {
       if (first + item < k) {
         moves.dev_cursors[first + item] = static_cast<std::int32_t>(before) + items[item];
       }
@@ -65,7 +65,7 @@ static __device__ void place_moves(std::int64_t k, const Moves& moves) {
   if (threadIdx.x == 0) *moves.dev_count = before;
 }
 
-/// Moves by cluster, and their places.
+/// Counts each cluster's moves; the last block to end turns the counts into positions.
 static __global__ void __launch_bounds__(kMoveThreads)
     count_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
                        const std::int32_t* __restrict__ dev_labels, Moves moves) {
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(kMoveThreads)
       if (counters[k + j] != 0) atomicAdd(&moves.dev_left[j], counters[k + j]);
     }
   }
-  // The block that ends last sees what all have counted: no kernel of its own for what it does.
+  // The last block to end sees all counts, which saves a kernel.
   __shared__ bool last;
   __threadfence();
   __syncthreads();
@@ -103,17 +103,17 @@ static __global__ void __launch_bounds__(kMoveThreads)
     __threadfence();
   }
   __syncthreads();
-  if (last) place_moves(k, moves);
+  if (last) scan_moves(k, moves);
 }
 
-/// Moves in the order of their clusters, the labels, and the clusters' new counts.
+/// Sorts the moves by cluster; updates the labels and the clusters' counts.
 static __global__ void __launch_bounds__(kMoveThreads)
     sort_moves_kernel(std::int64_t n, std::int64_t d, std::int64_t k,
                       const std::int32_t* __restrict__ dev_nearest,
                       std::int32_t* __restrict__ dev_labels, Moves moves,
                       Integer* __restrict__ dev_sums) {
   extern __shared__ std::int32_t cursors[];
-  const bool reserves = k <= kMoveCounters;  // once for a block's moves of a cluster
+  const bool reserves = k <= kMoveCounters;  // one range per block and cluster
   const std::int64_t first = blockIdx.x * kMoveTile;
   await_kernels_before();
   std::int32_t before[kMovePoints];
@@ -159,8 +159,8 @@ static __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-/// kWidth lanes, each a coordinate, add up to kMoveChunk moves in registers, and go to memory where
-/// the cluster changes. kQuick: quick_fixed_point() is right.
+/// kWidth lanes, a coordinate each, add up to kMoveChunk moves in registers, and add the sum to
+/// memory where the cluster changes. kQuick: quick_fixed_point() is right.
 template <int kWidth, bool kQuick>
 static __global__ void __launch_bounds__(kMoveThreads)
     add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, int exponent,
@@ -173,11 +173,11 @@ static __global__ void __launch_bounds__(kMoveThreads)
   const std::int64_t strips = (d + kWidth - 1) / kWidth;
   const std::int64_t workers = std::int64_t{gridDim.x} * kMoveThreads / kWidth;
   const std::int64_t own = (std::int64_t{blockIdx.x} * kMoveThreads + threadIdx.x) / kWidth;
-  // Few moves: more teams, each with fewer, wait less for memory.
+  // With few moves, more teams with shorter chunks hide more latency.
   std::int64_t chunk = kMoveChunk;
   while (chunk > kWidth && count * strips <= workers * (chunk / 2)) chunk /= 2;
   const std::int64_t tasks = (count + chunk - 1) / chunk * strips;
-  // Whole warps go on together, since they shuffle; a warp without a task has nothing to do.
+  // Loops run by whole warps, since lanes shuffle.
   for (std::int64_t round = own - own % kTeams; round < tasks; round += workers) {
     const std::int64_t task = round + own % kTeams;
     const std::int64_t t = task % strips * kWidth + lane;
@@ -197,17 +197,17 @@ static __global__ void __launch_bounds__(kMoveThreads)
       const Move mine = index < count ? moves.dev_moves[index] : Move{0, -1};
 #pragma unroll 1
       for (int e = 0; e < kWidth; e += kAhead) {
-        // Moves are sorted by cluster, those beyond the last have none: mostly all eight are one's.
+        // Moves are sorted by cluster, so mostly all eight are of one. Those past the last have -1.
         const std::int32_t begins = __shfl_sync(kAllLanes, mine.cluster, e, kWidth);
         const std::int32_t ends = __shfl_sync(kAllLanes, mine.cluster, e + kAhead - 1, kWidth);
         const bool adds = begins >= 0 && t < d;
-        float values[kAhead];  // less where a point leaves
+        float values[kAhead];  // negated where a point leaves
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) {
           const std::int32_t point = __shfl_sync(kAllLanes, mine.point, e + a, kWidth);
-          const std::int32_t sign = point >> 31;  // all bits where it leaves
+          const std::int32_t sign = point >> 31;  // all ones where it leaves
           const auto i = static_cast<std::uint64_t>(static_cast<std::uint32_t>(point ^ sign));
-          // Of an entry without a cluster this reads point 0, which is not added below.
+          // An entry without a cluster has point 0, which is not added below.
           values[a] = adds ? dev_column[i * static_cast<std::uint64_t>(d)] : 0.0F;
           values[a] = sign != 0 ? -values[a] : values[a];
         }
@@ -237,18 +237,18 @@ static __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-/// The kernel for so many coordinates.
+/// The kernel for d coordinates.
 template <bool kQuick>
 auto add_moves_for(std::int64_t d) {
   return d <= 8 ? add_moves_kernel<8, kQuick>
                 : (d <= 16 ? add_moves_kernel<16, kQuick> : add_moves_kernel<32, kQuick>);
 }
 
-/// Keeps the sums, and launches the kernels above.
+/// The sums, updated by the kernels above.
 class MovingSums {
  public:
   MovingSums() = default;
-  /// `rows`: points whose labels change at a time, at most.
+  /// `rows`: the most points in one call of move().
   MovingSums(const Problem<float>& problem, std::int64_t rows, int multiprocessors)
       : d_(problem.shape.d),
         k_(problem.shape.k),
@@ -275,7 +275,7 @@ class MovingSums {
     shared_.divide(dev_sums_.data(), dev_centroids, k_, stream);
   }
 
-  /// Those of all GPUs, as SharedSums::add_up() says.
+  /// The sums over all GPUs, as SharedSums::add_up() returns them.
   const Integer* add_up(float* dev_centroids, cudaStream_t stream) const {
     return shared_.add_up(dev_sums_.data(), dev_centroids, stream);
   }
@@ -283,7 +283,7 @@ class MovingSums {
   [[nodiscard]] bool shared() const { return shared_.shared(); }
   [[nodiscard]] double inverse_scale() const { return shared_.inverse_scale(); }
 
-  /// dev_labels of so many points becomes dev_nearest, and the sums follow.
+  /// Sets dev_labels of `rows` points to dev_nearest, and updates the sums.
   void move(const float* dev_points, std::int64_t rows, const std::int32_t* dev_nearest,
             std::int32_t* dev_labels, cudaStream_t stream) const {
     std::int32_t* counters = dev_counters_.data();
@@ -300,7 +300,7 @@ class MovingSums {
                  kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
   }
 
-  /// Device bytes besides points, labels and centroids, where the labels of all n may change at a time.
+  /// Device bytes without points, labels and centroids, if all n points are in one call of move().
   static double device_bytes(const Shape& shape) {
     const auto n = static_cast<double>(shape.n);
     const auto k = static_cast<double>(shape.k);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearer of two centroids, in steps: float32, float64 in any order, float64 as defined.
+// The nearer of two centroids, in increasing precision: float32, float64 in any order, float64 in
+// the order of the definition.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace kmeans::cuda {
 
-inline constexpr int kPairLanes = 8;  // that share a point
+inline constexpr int kPairLanes = 8;  // lanes of a point
 
 template <class T>
 __device__ inline T pair_sum(T value) {
@@ -20,8 +21,8 @@ __device__ inline T pair_sum(T value) {
   return value;
 }
 
-/// Is `one` the label, of two centroids of which it has the lower index? kPairLanes neighbours a point;
-/// whole warps go on together. factor, tiny: as in filter_factor().
+/// Is `one` the label? It has the lower index of the two centroids. kPairLanes neighbouring lanes a
+/// point; all lanes of the warp call. factor, tiny: as in filter_factor().
 __device__ inline bool one_is_nearer(const float* point, const float* one, const float* other,
                                      std::int64_t d, float factor, float tiny) {
   const int lane = static_cast<int>(threadIdx.x) % kPairLanes;
@@ -49,7 +50,7 @@ __device__ inline bool one_is_nearer(const float* point, const float* one, const
   d_one = pair_sum(d_one);
   d_other = pair_sum(d_other);
   if (!close) return q_one < q_other;
-  // Each is within d + 3 roundings of the true distance, and so is what is defined.
+  // Each is within d + 3 roundings of the true distance, and so is the defined value.
   const double share = 1 + static_cast<double>(2 * d + 16) * 0x1p-52;
   if (fmax(d_one, d_other) > share * fmin(d_one, d_other)) return d_one < d_other;
   d_one = d_other = 0;

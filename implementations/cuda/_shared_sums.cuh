@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the points are a part of a whole that several GPUs share, clusters have points of other GPUs too.
-// Each GPU keeps the integer sums and counts of its own points. An iteration adds them up over the GPUs: in
-// one call where they are few; else each GPU gets the sums of its block of clusters, divides them, and the
-// means are gathered. Which of the two, and how many GPUs there are, changes no bit.
+// Sums of clusters over several GPUs that share the points. Each GPU keeps the integer sums and
+// counts of its own points. An iteration adds them over the GPUs: a short array by one all-reduce;
+// of a long one each GPU gets a block of clusters by reduce-scatter and divides it, and the means
+// are gathered. Neither the method nor the number of GPUs changes a bit.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,9 @@
 
 namespace kmeans::cuda {
 
-/// Up to so many sums and counts, 2 MiB, they are added up in one call: that took 17 us for 1 MiB on two
-/// GPUs of one host, and a call at least 11, so two calls are no faster before some MiB. Tests have fewer.
+/// The longest array, 2 MiB of sums and counts, that one all-reduce adds: 1 MiB took 17 us on two
+/// GPUs of one host, and any call takes at least 11, so two calls are no faster below some MiB.
+/// Tests set fewer.
 inline std::int64_t sums_in_one_call() {
   const char* text = std::getenv("KMEANS_BENCH_SUMS_IN_ONE_CALL");
   return text != nullptr ? std::atoll(text) : 262144;
@@ -50,23 +51,24 @@ class SharedSums {
     if (scattered_) dev_gathered_ = DeviceBuffer<float>(gpus_->size() * block_ * d_);
   }
 
-  /// Are there other GPUs that have points of the clusters?
+  /// Do other GPUs have points of the clusters?
   [[nodiscard]] bool shared() const { return gpus_ != nullptr; }
 
-  /// How many sums and counts the array that exchange() reads must hold: those of k clusters, and zeros
-  /// that make all blocks equally long.
+  /// The length of the array that exchange() reads: sums and counts of k clusters, and zeros that
+  /// make all blocks equally long.
   [[nodiscard]] std::int64_t length() const {
     return (scattered_ ? gpus_->size() * block_ : k_) * (d_ + 1);
   }
 
-  /// dev_centroids (k x d) become the means of the clusters of all GPUs. dev_sums (k x (d + 1)), this
-  /// GPU's own, stay as they are.
+  /// Sets dev_centroids (k x d) to the means of the clusters over all GPUs. dev_sums (k x (d + 1)),
+  /// this GPU's own, do not change.
   void exchange(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
     const Integer* dev_totals = add_up(dev_sums, dev_centroids, stream);
     if (dev_totals != nullptr) divide(dev_totals, dev_centroids, k_, stream);
   }
 
-  /// The sums and counts of all GPUs, for the caller to divide; or null, and dev_centroids are the means.
+  /// The sums and counts over all GPUs, for the caller to divide; or null where dev_centroids are
+  /// the means already.
   const Integer* add_up(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
     if (!shared()) return dev_sums;
     if (gpus_->muted()) {  // as if this were all: what follows computes with it
@@ -83,17 +85,17 @@ class SharedSums {
     gpus_->reduce_scatter_sum(dev_values, dev_totals, block_ * (d_ + 1), stream);
     const std::int64_t first = std::min(k_, gpus_->rank() * block_);
     const std::int64_t own = std::min(block_, k_ - first);
-    // All ranks' blocks stand one after the other, as the clusters do: the last ones may be short.
+    // The ranks' blocks follow each other in the order of the clusters; the last may be short.
     copy(dev_gathered_.data() + first * d_, dev_centroids + first * d_, own * d_, stream);
     divide(dev_totals_.data(), dev_gathered_.data() + first * d_, own, stream);
     gpus_->all_gather(dev_gathered_.data(), block_ * d_, stream);
     copy(dev_centroids, dev_gathered_.data(), k_ * d_, stream);
     return nullptr;
   }
-  /// What one in the sums is worth.
+  /// The value of 1 in the fixed-point sums.
   [[nodiscard]] double inverse_scale() const { return inverse_scale_; }
 
-  /// The means of so many clusters' sums.
+  /// Divides the sums of so many clusters by their counts.
   void divide(const Integer* dev_sums, float* dev_centroids, std::int64_t clusters,
               cudaStream_t stream) const {
     if (clusters == 0) return;

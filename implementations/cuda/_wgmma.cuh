@@ -38,9 +38,9 @@ __device__ inline std::uint64_t descriptor(const void* tile, int rows) {
   return address | leading << 16 | stride << 32;
 }
 
-/// The same so many bytes further on in the operand.
+/// The descriptor of the operand `bytes` further on.
 __device__ inline std::uint64_t further(std::uint64_t descriptor, unsigned bytes) {
-  // The address alone: the lower half of what carries nothing into the next field.
+  // Only the address grows, and it does not overflow into the next field.
   return (descriptor & ~std::uint64_t{0xffffffff}) |
          (static_cast<unsigned>(descriptor) + (bytes >> 4));
 }
