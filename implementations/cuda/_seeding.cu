@@ -32,11 +32,9 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 using kmeans::Dart;
 using kmeans::SeedingProblem;
 
-// Of fewer seeds, or coordinates, plain CUDA cores find the nearest sooner. If matrix units get their copy of the points
-// anyway, and points are wide, they do it from the second seed on.
+// Of fewer seeds, or coordinates, plain CUDA cores find the nearest sooner.
 constexpr std::int64_t kMatrixSeeds = 32;
 constexpr std::int64_t kMatrixCoordinates = 8;
-constexpr std::int64_t kManySeeds = 256;
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
 constexpr double kSpareBytes =
@@ -237,9 +235,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   /// Are they many, and does the GPU take the points?
   bool find_by_matrix_units(std::int64_t count) {
-    const bool is_wide = problem_.d > kSeedCoordinates && most_ >= kManySeeds;
-    if (count < kMatrixSeeds && !is_wide) return false;
-    if (problem_.d < kMatrixCoordinates) return false;
+    if (count < kMatrixSeeds || problem_.d < kMatrixCoordinates) return false;
     if (!tried_) {
       tried_ = true;
       const auto make = matrix_unit_seeds();
