@@ -29,8 +29,8 @@ KMEANS_HOST_DEVICE constexpr std::uint64_t bits_of_stream(std::uint64_t key, std
   return mix_bits(key + (index + 1) * kSplitMixIncrement);
 }
 
-/// floor(u * width / 2^128), u being the 128 bits of values 2 number and 2 number + 1 of a stream: each place has its
-/// chance to within 2^-64 of it.
+/// floor(u * width / 2^128), u being the 128 bits of values 2 number and 2 number + 1 of a stream:
+/// each place has its chance to within 2^-64 of it.
 KMEANS_HOST_DEVICE constexpr std::uint64_t place_of_dart(std::uint64_t key, std::uint64_t number,
                                                          std::uint64_t width) {
   using Wide = unsigned __int128;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What k-means++ (docs/seeding.md, datasets/plus_plus.h) asks of all points at once: squared distances from
-// the seeds, and the bars that darts are thrown at. Header-only. A backend that forms distances faster
-// derives from SeedDistances (harness/support/faster_seeding.h), one with its own memory from SeedingBoard.
+// What k-means++ (docs/seeding.md, datasets/plus_plus.h) asks of all points at once: squared
+// distances from the seeds, and the bars that darts are thrown at. Header-only. A backend that
+// forms distances faster derives from SeedDistances (harness/support/faster_seeding.h), one with
+// its own memory from SeedingBoard.
 #pragma once
 
 #include <algorithm>
@@ -66,8 +67,9 @@ struct Dart {
 /// Darts that are located, and thrown, together at most: what their number changes is time alone.
 inline constexpr std::int64_t kDartsAtOnce = 1024;
 
-/// How long a round goes on with the distances that it began with, by the number of seeds then. A pass costs a
-/// look at all points, a dart one at the round's own seeds; what was hit often is missed often.
+/// How long a round goes on with the distances that it began with, by the number of seeds then. A
+/// pass costs a look at all points, a dart one at the round's own seeds; what was hit often is
+/// missed often.
 struct RoundLimits {
   std::int64_t hits;
   std::int64_t misses;
@@ -77,8 +79,8 @@ struct RoundLimits {
         misses(std::max<std::int64_t>(2 * seeds, 32)) {}
 };
 
-/// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers of two.
-/// weight_bits: std::bit_width(weights' sum - 1).
+/// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers
+/// of two. weight_bits: std::bit_width(weights' sum - 1).
 KMEANS_HOST_DEVICE inline double bar_scale(double largest, int weight_bits) {
   int exponent = 0;
   std::frexp(largest, &exponent);  // largest < 2^exponent
@@ -86,8 +88,8 @@ KMEANS_HOST_DEVICE inline double bar_scale(double largest, int weight_bits) {
   return std::ldexp(1.0, places < 1000 ? places : 1000);
 }
 
-/// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of the seeds
-/// that there were at the last pass. Seeds added since are the recent ones.
+/// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of
+/// the seeds that there were at the last pass. Seeds added since are the recent ones.
 template <class T>
 class SeedingBoard {
  public:
@@ -96,9 +98,9 @@ class SeedingBoard {
   SeedingBoard(const SeedingBoard&) = delete;
   SeedingBoard& operator=(const SeedingBoard&) = delete;
 
-  /// A pass: S takes the recent seeds into account, which then are recent no more. At least one seed has
-  /// been added. `between` is called now and then, and may throw. Returns the largest S of the points
-  /// that have a weight. Before the first pass every S is 1.
+  /// A pass: S takes the recent seeds into account, which then are recent no more. At least one
+  /// seed has been added. `between` is called now and then, and may throw. Returns the largest S of
+  /// the points that have a weight. Before the first pass every S is 1.
   virtual double pass(const std::function<void()>& between) = 0;
 
   /// Before the first pass: passes are to know, too, which seed is the nearest.
@@ -110,28 +112,28 @@ class SeedingBoard {
   /// The darts at these positions of all bars laid end to end; each position < weigh().
   virtual std::vector<Dart<T>> locate(const std::vector<std::uint64_t>& positions) = 0;
 
-  /// Throws these darts one after another, until so many have hit what is left of their bars, all seeds
-  /// considered, or so many have missed. The row of a dart that hits is a seed at once. Returns for each
-  /// dart that was thrown whether it hit.
+  /// Throws these darts one after another, until so many have hit what is left of their bars, all
+  /// seeds considered, or so many have missed. The row of a dart that hits is a seed at once.
+  /// Returns for each dart that was thrown whether it hit.
   virtual std::vector<bool> throw_darts(const std::vector<Dart<T>>& darts, std::int64_t hits,
                                         std::int64_t misses) = 0;
 
-  /// Only after keep_nearest(), and a pass since the last seed was added. `seeds`: all (count x d), in the
-  /// order in which they were added. For each the points that are nearest to it, the lowest number on a
-  /// tie: the sum of weight * r((coordinate - seed's) * scale) for each coordinate, r rounding to the
-  /// nearest integer, and the sum of the weights. count x (d + 1); the caller sees to it that no sum
-  /// leaves 63 bits.
+  /// Only after keep_nearest(), and a pass since the last seed was added. `seeds`: all (count x d),
+  /// in the order in which they were added. For each the points that are nearest to it, the lowest
+  /// number on a tie: the sum of weight * r((coordinate - seed's) * scale) for each coordinate, r
+  /// rounding to the nearest integer, and the sum of the weights. count x (d + 1); the caller sees
+  /// to it that no sum leaves 63 bits.
   virtual std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) = 0;
 
-  /// The whole game at once, by a board that can: the rows of k seeds, or fewer, if no other point has a bar. `key`:
-  /// of the darts' stream. Else the caller plays.
+  /// The whole game at once, by a board that can: the rows of k seeds, or fewer, if no other point
+  /// has a bar. `key`: of the darts' stream. Else the caller plays.
   virtual std::optional<std::vector<std::int64_t>> play(std::int64_t /*k*/, std::uint64_t /*key*/,
                                                         const std::function<void()>& /*between*/) {
     return {};
   }
 
-  /// Merges of Ward's method (datasets/ward.h), the `wanted` lowest ones among them, in the order in which rounds make
-  /// them, by a board that can.
+  /// Merges of Ward's method (datasets/ward.h), the `wanted` lowest ones among them, in the order
+  /// in which rounds make them, by a board that can.
   virtual std::optional<std::vector<Merge>> merges(const WeightedMeans& /*clusters*/,
                                                    std::int64_t /*wanted*/,
                                                    const std::function<void()>& /*between*/) {
@@ -139,8 +141,8 @@ class SeedingBoard {
   }
 };
 
-/// Where boards share the points: for each, by the ends of their bars laid end to end, which of the positions
-/// are on it.
+/// Where boards share the points: for each, by the ends of their bars laid end to end, which of the
+/// positions are on it.
 inline std::vector<std::vector<std::size_t>> positions_by_board(
     const std::vector<std::uint64_t>& ends, const std::vector<std::uint64_t>& positions) {
   std::vector<std::vector<std::size_t>> of_board(ends.size());
@@ -246,7 +248,8 @@ class SeedDistances : public SeedingBoard<T> {
   /// Before lower() is called, on many threads, for all points: these are the seeds (count x d).
   virtual void begin_pass(const T* /*seeds*/, std::int64_t /*count*/) {}
 
-  /// A range of at most kBlock points: offers each its nearest of these seeds, unless that is no nearer than S.
+  /// A range of at most kBlock points: offers each its nearest of these seeds, unless that is no
+  /// nearer than S.
   virtual void lower(const T* seeds, std::int64_t count, std::int64_t begin, std::int64_t end) = 0;
 
   /// Of seed `number` of those of lower(); of several at one distance the lowest first.
@@ -319,7 +322,8 @@ class SeedDistances : public SeedingBoard<T> {
   std::vector<std::uint64_t> sums_;  // of the bars before each slice
   double scale_ = 1;
   std::int64_t passed_ = 0;  // seeds that passes have taken into account
-  // After keep_nearest(): of each point's nearest seed the number, in the order in which they were added.
+  // After keep_nearest(): of each point's nearest seed the number, in the order in which they were
+  // added.
   std::vector<std::int32_t> nearest_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What merging two clusters costs in Ward's method (docs/seeding.md), for datasets/ward.h. Header-only, so
-// that a backend compiles it for its own registers. Include only where -ffp-contract=off.
+// What merging two clusters costs in Ward's method (docs/seeding.md), for datasets/ward.h.
+// Header-only, so that a backend compiles it for its own registers. Include only where
+// -ffp-contract=off.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct WeightedMeans {
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(weights.size()); }
 };
 
-/// Clusters `from` and `into`, the lower one, have become `into`. Heights never fall towards the root.
+/// Clusters `from` and `into`, the lower one, have become `into`. Heights never fall towards the
+/// root.
 struct Merge {
   std::int64_t into = 0;
   std::int64_t from = 0;
@@ -53,8 +55,8 @@ struct MergeRounding {
     return std::sqrt(cost) * (1 + share) + drift < std::sqrt(other) * (1 - share);
   }
 
-  /// Are so many of these heights lower than all that can come, if no two clusters are nearer than `nearest`? No two
-  /// come nearer than the nearest ones are.
+  /// Are so many of these heights lower than all that can come, if no two clusters are nearer than
+  /// `nearest`? No two come nearer than the nearest ones are.
   [[nodiscard]] bool are_lower(std::vector<double> heights, std::int64_t wanted,
                                double nearest) const {
     if (static_cast<std::int64_t>(heights.size()) < wanted) return false;
@@ -64,8 +66,8 @@ struct MergeRounding {
   }
 };
 
-/// Between clusters a and b: W_a W_b / (W_a + W_b) |mean_a - mean_b|^2 in float64, t ascending, every
-/// operation rounded on its own.
+/// Between clusters a and b: W_a W_b / (W_a + W_b) |mean_a - mean_b|^2 in float64, t ascending,
+/// every operation rounded on its own.
 class MergeCosts {
  public:
   struct Neighbour {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuda_resident: the kernel of a few points, one a lane. Once all labels are known, one barrier an iteration, every
-// warp forms the sums of all clusters for itself, as a product on the matrix units: who belongs to which cluster, times
-// the bytes of the fixed-point numbers, which stay in registers.
+// cuda_resident: the kernel of a few points, one a lane. Once all labels are known, one barrier an
+// iteration, every warp forms the sums of all clusters for itself, as a product on the matrix
+// units: who belongs to which cluster, times the bytes of the fixed-point numbers, which stay in
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ constexpr int kFewDimensions = 4;
 constexpr int kFewWarps = kFewPoints / kLanes;
 constexpr int kFewCentroids = 16;
 
-/// exact_mean() without its division, which takes as long as a label does, unless the result is next to
-/// where float32 rounds the other way. reciprocal: inverse_scale by the count, rounded.
+/// exact_mean() without its division, which takes as long as a label does, unless the result is
+/// next to where float32 rounds the other way. reciprocal: inverse_scale by the count, rounded.
 __device__ inline float mean_of_few(long long sum, long long count, double reciprocal,
                                     double inverse_scale) {
   // The definition's float64 mean is at most three units in the last place away.
@@ -48,9 +49,9 @@ struct LeastTwo {
   }
 };
 
-/// D (16 x 8) += A (16 x 32) B (32 x 8), of bytes without sign, as the registers of a warp hold them: lane l
-/// has of A row l / 4 and the eighth after it, of B column l / 4, of both the four from 4 (l % 4) on and
-/// those 16 after them, of D in these rows columns 2 (l % 4) and the next.
+/// D (16 x 8) += A (16 x 32) B (32 x 8), of bytes without sign, as the registers of a warp hold
+/// them: lane l has of A row l / 4 and the eighth after it, of B column l / 4, of both the four
+/// from 4 (l % 4) on and those 16 after them, of D in these rows columns 2 (l % 4) and the next.
 __device__ inline void add_byte_products(int (&d)[4], const unsigned (&a)[4], uint2 b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -127,7 +128,8 @@ __device__ __forceinline__ void load_point(const ResidentArguments& args, FewMem
   }
 }
 
-/// Float32 distances from all centroids; past the last there are some that are the nearest to no point.
+/// Float32 distances from all centroids; past the last there are some that are the nearest to no
+/// point.
 template <int D>
 __device__ __forceinline__ LeastTwo nearest_two(const float (&x)[D], const Centroid<D>* centroids,
                                                 int k) {
@@ -154,8 +156,8 @@ __device__ __forceinline__ LeastTwo nearest_two(const float (&x)[D], const Centr
   return least;
 }
 
-/// A lane's part of the products: its row is a cluster (and the one kHalfOfCentroids after it), its column a byte, and
-/// it has eight points of each warp's.
+/// A lane's part of the products: its row is a cluster (and the one kHalfOfCentroids after it), its
+/// column a byte, and it has eight points of each warp's.
 template <int D>
 struct ByteProducts {
   unsigned row;
@@ -220,7 +222,8 @@ __device__ __forceinline__ long long joined(const int4& parts) {
                                 static_cast<Integer>(parts.x));
 }
 
-/// All iterations. Thread i owns point i; a lane owns a coordinate of a centroid, in each warp the same.
+/// All iterations. Thread i owns point i; a lane owns a coordinate of a centroid, in each warp the
+/// same.
 template <int D>
 __global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(ResidentArguments args) {
   __shared__ FewMemory<D> memory;

@@ -65,8 +65,8 @@ __device__ void nearest_by_float(const float (&x)[P][D], const float* centroids,
 /// From a copy of the changes to the next: odd, so that copies begin in different banks.
 __host__ __device__ constexpr std::int64_t change_pitch(std::int64_t cells) { return cells | 1; }
 
-/// 64-bit additions from two native 32-bit ones each: whoever makes a lower half wrap carries. Several
-/// at once, so that they do not wait for one another.
+/// 64-bit additions from two native 32-bit ones each: whoever makes a lower half wrap carries.
+/// Several at once, so that they do not wait for one another.
 template <int kCount>
 __device__ void add_shared(unsigned* lows, unsigned* highs, const long long (&values)[kCount]) {
   unsigned before[kCount];
@@ -81,8 +81,8 @@ __device__ void add_shared(unsigned* lows, unsigned* highs, const long long (&va
   }
 }
 
-/// Floats after the last centroid that nobody writes: compilers merge the loads of neighbouring centroids, also past the
-/// last one.
+/// Floats after the last centroid that nobody writes: compilers merge the loads of neighbouring
+/// centroids, also past the last one.
 constexpr int kGap = 8;
 
 /// Where a block's arrays begin in shared memory: bytes.
@@ -202,8 +202,8 @@ __device__ bool assign(const ResidentArguments& args, const BlockState& block) {
 }
 
 /// Takes listed points from their cluster before to their new one: a thread for each point where
-/// coordinates are few, else for each coordinate and for the count. Copies of the sums keep neighbours
-/// from queueing for the same one.
+/// coordinates are few, else for each coordinate and for the count. Copies of the sums keep
+/// neighbours from queueing for the same one.
 template <int D>
 __device__ void move_points(const ResidentArguments& args, const BlockState& block) {
   constexpr int kOwn = D <= 4 ? D + 1 : 1;  // sums of a thread
@@ -278,8 +278,8 @@ __device__ void publish(const ResidentArguments& args, std::int64_t iteration, b
 }
 
 /// Adds this iteration's changes to the block's own totals, and clears the buffer of the iteration
-/// after the next: all have read it, since all have arrived at the barrier that followed. True if any
-/// block changed anything, when all threads have done so.
+/// after the next: all have read it, since all have arrived at the barrier that followed. True if
+/// any block changed anything, when all threads have done so.
 __device__ bool take_changes(const ResidentArguments& args, std::int64_t iteration, bool any,
                              const BlockState& block) {
   const int cells = args.k * (args.d + 1);
@@ -292,7 +292,8 @@ __device__ bool take_changes(const ResidentArguments& args, std::int64_t iterati
   const Integer* dev_all = args.dev_changes + iteration % kChangeBuffers * (cells + 1);
   Integer* dev_next = args.dev_changes + (iteration + 2) % kChangeBuffers * (cells + 1);
   bool changed = false;
-  // The last says whether there are changes: one thread asks, for all that ask wait for one another.
+  // The last says whether there are changes: one thread asks, for all that ask wait for one
+  // another.
   for (int e = threadIdx.x; e <= cells; e += blockDim.x) {
     const Integer change = __ldcg(&dev_all[e]);
     if (e < cells) {

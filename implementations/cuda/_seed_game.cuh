@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The game of k-means++ on a GPU (docs/seeding.md): bars, darts that come down on them, and which of them hit. Its state
-// stays there, so a round waits for the host once, at its end.
+// The game of k-means++ on a GPU (docs/seeding.md): bars, darts that come down on them, and which
+// of them hit. Its state stays there, so a round waits for the host once, at its end.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>
@@ -90,7 +90,8 @@ static __global__ void __launch_bounds__(kSliceThreads)
   }
 }
 
-/// dev_sums[slice]: of the bars before each slice; the last one is that of all, their width. One block.
+/// dev_sums[slice]: of the bars before each slice; the last one is that of all, their width. One
+/// block.
 static __global__ void __launch_bounds__(kSliceThreads)
     add_slices_kernel(std::int64_t slices, Integer* __restrict__ dev_sums,
                       SeedGame* __restrict__ dev_game) {
@@ -149,14 +150,16 @@ __device__ inline Integer sum_up_to_lane(Integer own) {
   return own;
 }
 
-/// The lane whose share a position is in, which then counts from its beginning. up_to: sum_up_to_lane(own).
+/// The lane whose share a position is in, which then counts from its beginning. up_to:
+/// sum_up_to_lane(own).
 __device__ inline int lane_of(Integer& position, Integer own, Integer up_to) {
   const int its = __ffs(static_cast<int>(__ballot_sync(kAllLanes, position < up_to))) - 1;
   position -= __shfl_sync(kAllLanes, up_to - own, its);
   return its;
 }
 
-/// The last slice whose bars begin at `position` or before; by a warp, which tries 32 places at a time.
+/// The last slice whose bars begin at `position` or before; by a warp, which tries 32 places at a
+/// time.
 __device__ inline std::int64_t slice_of(const DartBoard& board, Integer position) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   std::int64_t slice = 0;
@@ -235,9 +238,9 @@ struct Volley {
 };
 constexpr int kDartWords = kMostDarts / kLanes;
 
-/// Which seeds take from a dart's bar the place on which it came down: of the darts before it a bit each, 32 a word
-/// (blockIdx.x < kDartWords); whether any of the recent seeds does (the blocks after). known: the number of darts, or
-/// negative: as many as the game throws.
+/// Which seeds take from a dart's bar the place on which it came down: of the darts before it a bit
+/// each, 32 a word (blockIdx.x < kDartWords); whether any of the recent seeds does (the blocks
+/// after). known: the number of darts, or negative: as many as the game throws.
 static __global__ void __launch_bounds__(kPairThreads) taken_kernel(Volley volley, int known) {
   __shared__ PairTile row_tile;
   __shared__ PairTile column_tile;
@@ -277,8 +280,9 @@ static __global__ void __launch_bounds__(kPairThreads) taken_kernel(Volley volle
 
 enum DartOutcome : unsigned char { kNotThrown, kMissed, kHit };
 
-/// Throws the darts one after another: one hits if no seed, and none of the darts before it that hit, takes its place. A
-/// warp decides 32 of them at a time; then the others know whose seeds are new. A block, a thread a dart.
+/// Throws the darts one after another: one hits if no seed, and none of the darts before it that
+/// hit, takes its place. A warp decides 32 of them at a time; then the others know whose seeds are
+/// new. A block, a thread a dart.
 static __global__ void __launch_bounds__(kMostDarts) throw_kernel(Volley volley, int known) {
   __shared__ std::int64_t hits;
   __shared__ std::int64_t misses;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of the choice of seeds (docs/seeding.md): which seed is nearest, squared distances as defined, cells.
+// The kernels of the choice of seeds (docs/seeding.md): which seed is nearest, squared distances as
+// defined, cells.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>
@@ -53,7 +54,8 @@ struct SeedPass {
       dev_largest;  // the largest S of a point with a weight, as bits, which order as the numbers do
 };
 
-/// S of a block's points, a thread each: `squared` if that is less, or the first. i >= n: there is none.
+/// S of a block's points, a thread each: `squared` if that is less, or the first. i >= n: there is
+/// none.
 __device__ inline void lower(const SeedPass& pass, std::int64_t i, double squared,
                              std::int64_t label) {
   using Reduce = cub::BlockReduce<double, kSeedThreads>;
@@ -115,9 +117,10 @@ __device__ inline int nearest_as_defined(const SeedPass& pass, std::int64_t i, f
   return nearest;
 }
 
-/// Few seeds: float32 differences, and where these leave the nearest one open, as defined. factor, tiny: as in
-/// filter_factor(). kNarrow: d <= kSeedCoordinates, so a point's coordinates stay in shared memory, with more seeds at
-/// a time, and S follows at once; else dev_nearest is for lower_kernel().
+/// Few seeds: float32 differences, and where these leave the nearest one open, as defined. factor,
+/// tiny: as in filter_factor(). kNarrow: d <= kSeedCoordinates, so a point's coordinates stay in
+/// shared memory, with more seeds at a time, and S follows at once; else dev_nearest is for
+/// lower_kernel().
 template <bool kNarrow>
 __global__ void __launch_bounds__(kSeedThreads)
     nearest_seeds_kernel(SeedPass pass, float factor, float tiny,

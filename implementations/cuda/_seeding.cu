@@ -2,10 +2,11 @@
 //
 // Flags: -Xcompiler=-ffp-contract=off
 //
-// The board of k-means++ and the costs of Ward's method on a GPU (docs/seeding.md): the same seeds and centroids as on
-// a CPU, bit for bit. A pass is an assignment of all points to the round's seeds, by the matrix units where they are
-// many; then each point's squared distance from its nearest one as defined. Darts of a round are known before it
-// begins, so many are thrown at a time: which of them would take whose place is found for all pairs at once.
+// The board of k-means++ and the costs of Ward's method on a GPU (docs/seeding.md): the same seeds
+// and centroids as on a CPU, bit for bit. A pass is an assignment of all points to the round's
+// seeds, by the matrix units where they are many; then each point's squared distance from its
+// nearest one as defined. Darts of a round are known before it begins, so many are thrown at a
+// time: which of them would take whose place is found for all pairs at once.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -258,8 +259,8 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     KMEANS_CUDA_LAUNCHED(add_slices_kernel);
   }
 
-  /// Those darts whose landings are there. known: their number, or negative: as many as the game throws. recent: the
-  /// most seeds that there can be since the last pass. Does not wait.
+  /// Those darts whose landings are there. known: their number, or negative: as many as the game
+  /// throws. recent: the most seeds that there can be since the last pass. Does not wait.
   void throw_volley(int known, std::int64_t recent) const {
     const Volley volley{.dev_game = dev_game_.data(),
                         .d = problem_.d,
@@ -277,7 +278,8 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     KMEANS_CUDA_LAUNCHED(throw_kernel);
   }
 
-  /// Until the round ends. Volleys that it hardly needs more than are sent ahead, and look themselves.
+  /// Until the round ends. Volleys that it hardly needs more than are sent ahead, and look
+  /// themselves.
   SeedGame throw_all(std::uint64_t key, std::int64_t hits) const {
     std::int64_t recent = 0;
     for (std::int64_t volleys = ceil_div(hits + hits / 8 + 16, kMostDarts);; volleys = 1) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ward's method on a GPU (docs/seeding.md): the merges of datasets/ward.cpp, round by round, with the same bits. What
-// any two clusters cost is kept, so a round computes costs of new clusters alone. It is four kernels: pairs merge; the
-// clusters that are left are listed, those that are new, and those whose nearest neighbour is not known any more; costs
-// of the new ones; nearest neighbours. The host looks once in some rounds whether enough has been merged.
+// Ward's method on a GPU (docs/seeding.md): the merges of datasets/ward.cpp, round by round, with
+// the same bits. What any two clusters cost is kept, so a round computes costs of new clusters
+// alone. It is four kernels: pairs merge; the clusters that are left are listed, those that are
+// new, and those whose nearest neighbour is not known any more; costs of the new ones; nearest
+// neighbours. The host looks once in some rounds whether enough has been merged.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -113,9 +114,9 @@ static __global__ void __launch_bounds__(kPairThreads) merge_pairs_kernel(WardCl
   }
 }
 
-/// Lists who is left, who is new, and who has to look: who has merged or whose neighbour has; who kept his neighbour is
-/// no nearer to anybody else. If nobody has merged, all look: rounding has made a cluster nearer to someone than those
-/// that it was made of. One block.
+/// Lists who is left, who is new, and who has to look: who has merged or whose neighbour has; who
+/// kept his neighbour is no nearer to anybody else. If nobody has merged, all look: rounding has
+/// made a cluster nearer to someone than those that it was made of. One block.
 static __global__ void __launch_bounds__(kWardThreads) list_clusters_kernel(WardClusters clusters) {
   using Scan = cub::BlockScan<Integer, kWardThreads>;
   __shared__ typename Scan::TempStorage scratch;
