@@ -74,18 +74,10 @@ struct FlushVote {
   int flushed = 0;
   int round = 0;
 
-  /// Does the warp flush in this round? It asks if its longer list has `count` entries and that is
-  /// too many. last: there are no more rows.
-  __device__ __forceinline__ bool flush_now(bool last, int count) {
-    const bool first_lane = threadIdx.x % kLanes == 0;
-    int last_asked = 0;
-    if (first_lane) last_asked = atomicMax(asked, -1);  // an atomic read
-    last_asked = __shfl_sync(kAllLanes, last_asked, 0);
-    const bool now = last || (last_asked >= flushed && last_asked < round);
-    if (now) flushed = round;
-    if (!now && count > kFlushAt && last_asked < flushed && first_lane) atomicMax(asked, round);
-    ++round;
-    return now;
+  [[nodiscard]] __device__ __forceinline__ int last_asked(unsigned lane) const {
+    int last = 0;
+    if (lane == 0) last = atomicMax(asked, -1);  // an atomic read
+    return __shfl_sync(kAllLanes, last, 0);
   }
 };
 
@@ -217,7 +209,15 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
               join_lanes<kChunks == 1>(nearest));
     }
     bool flush = !more;
-    if constexpr (kWide) flush = vote.flush_now(!more, max(own.undecided_count, own.change_count));
+    if constexpr (kWide) {  // inline: as a function it takes more registers than there are
+      const int last_asked = vote.last_asked(lane);
+      flush = flush || (last_asked >= vote.flushed && last_asked < vote.round);
+      if (flush) vote.flushed = vote.round;
+      const bool too_many = max(own.undecided_count, own.change_count) > kFlushAt;
+      if (!flush && too_many && last_asked < vote.flushed && lane == 0)
+        atomicMax(vote.asked, vote.round);
+      ++vote.round;
+    }
     own.flush<(kSteps == 1 ? 16 : 32)>(args, sums, lists,
                                        flush ? 0 : undecided_room(kWide) - kLanes);
     if (!more) break;
