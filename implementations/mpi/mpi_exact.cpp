@@ -47,8 +47,7 @@ KMEANS_VARIANT(
         "integer "
         "sums added up over all",
     .exact = true, .parallel = true, .shards = true, .spherical = true, .skips_work = true,
-    .sums = Sums::wide,
-    .setup_note = "sets up every family that may come to work",
+    .sums = Sums::wide, .setup_note = "sets up every family that may come to work",
     .supports = [](const Shape& s) { return registered_variant("openmp_best").traits.supports(s); },
     .memory_bytes =
         [](const Shape& s, int threads) {
