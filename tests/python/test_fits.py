@@ -310,7 +310,7 @@ def test_seeding_is_timed_apart_where_the_library_has_a_function_for_it(tmp_path
     seeding = tmp_path / "seeding.py"
     seeding.write_text(
         text.replace("TRAITS = {", 'TRAITS = {"seeding": "wait()", ')
-        + "    def seeding(self, seed):\n        import time; time.sleep(0.05)\n",
+        + "    def seeding(self, seed):\n        import time; time.sleep(0.3)\n",
         encoding="utf-8",
     )
     spoils = tmp_path / "spoils.py"
@@ -323,7 +323,7 @@ def test_seeding_is_timed_apart_where_the_library_has_a_function_for_it(tmp_path
     fit = {"name": "seeds", "estimators": names, "seeds": 4}
     result = run(tmp_path, [fit | SHAPE], "--only", "seeds", status=4)
     rows = {row["estimator"]: row for row in result["fits"][0]["rows"]}
-    assert rows["seeding"]["seeding_seconds"] >= 0.05
+    assert rows["seeding"]["seeding_seconds"] >= 0.3
     assert rows["seeding"]["iterating_seconds"] == 0.0  # a fit of these points takes less
     assert rows["right"]["seeding_seconds"] is None
     assert says(rows["spoils"]["reason"], "seed 1", "changed the points")
