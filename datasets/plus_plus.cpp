@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "datasets/random.h"
 #include "harness/exact_step.h"
@@ -149,8 +150,8 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
                                          std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between) {
   const std::uint64_t key = CounterRandom(seed, kPlusPlus).key();
-  auto rows = board.play(k, key, between).value_or(std::vector<std::int64_t>{});
-  if (rows.empty()) rows = play(board, k, key, between);
+  auto played = board.play(k, key, between);
+  auto rows = played ? std::move(*played) : play(board, k, key, between);
   // Every point with a weight is a seed, or like one.
   if (static_cast<std::int64_t>(rows.size()) < k) append_unused(problem, k, rows);
   return rows;

@@ -255,13 +255,6 @@ double gained(double one, double now, std::int64_t first, std::int64_t gpus, boo
   return weak ? one / now : one / (now * more);
 }
 
-/// Of the fit that took the median time.
-double of_median_fit(const Fit& fit, const std::vector<double>& values) {
-  const auto& times = fit.seconds.fit;
-  const auto place = std::find(times.begin(), times.end(), median(times)) - times.begin();
-  return values.at(static_cast<std::size_t>(place));
-}
-
 /// `first`: on the fewest GPUs; null: this is it.
 json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit, const Fit* first,
             std::int64_t first_gpus) {
@@ -270,37 +263,32 @@ json row_of(const Plan& plan, std::int64_t gpus, std::int64_t n, const Fit& fit,
     if (first == nullptr) return nullptr;
     return gained(one(first->seconds.*part), one(fit.seconds.*part), first_gpus, gpus, plan.weak);
   };
-  const auto iteration_gain = [&]() -> json {
-    if (first == nullptr) return nullptr;
-    return gained(of_median_fit(*first, first->seconds.iteration),
-                  of_median_fit(fit, fit.seconds.iteration), first_gpus, gpus, plan.weak);
-  };
   const auto& communication = fit.seconds.communication;
-  return {{"gpus", gpus},
-          {"n", n},
-          {"d", plan.d},
-          {"k", plan.k},
-          {"init", plan.ward ? "ward" : "kmeans++"},
-          {"iterations", fit.iterations},
-          {"settled", fit.settled},
-          {"family", fit.family},
-          {"labels", fit.end.label_hash()},
-          {"centroids", fit.end.centroid_hash()},
-          {"fit_seconds", one(fit.seconds.fit)},
-          {"fit_seconds_min", *std::min_element(fit.seconds.fit.begin(), fit.seconds.fit.end())},
-          {"fit_seconds_max", largest(fit.seconds.fit)},
-          {"upload_seconds", one(fit.seconds.upload)},
-          {"seeding_seconds", one(fit.seconds.seeding)},
-          {"setup_seconds", one(fit.seconds.setup)},
-          {"lloyd_seconds", one(fit.seconds.lloyd)},
-          {"fetch_seconds", one(fit.seconds.fetch)},
-          {"iteration_seconds", of_median_fit(fit, fit.seconds.iteration)},
-          {"communication_seconds",
-           communication.empty() ? json(nullptr) : json(of_median_fit(fit, communication))},
-          {"fit_efficiency", gain(&Seconds::fit)},
-          {"seeding_efficiency", gain(&Seconds::seeding)},
-          {"lloyd_efficiency", gain(&Seconds::lloyd)},
-          {"iteration_efficiency", iteration_gain()}};
+  return {
+      {"gpus", gpus},
+      {"n", n},
+      {"d", plan.d},
+      {"k", plan.k},
+      {"init", plan.ward ? "ward" : "kmeans++"},
+      {"iterations", fit.iterations},
+      {"settled", fit.settled},
+      {"family", fit.family},
+      {"labels", fit.end.label_hash()},
+      {"centroids", fit.end.centroid_hash()},
+      {"fit_seconds", one(fit.seconds.fit)},
+      {"fit_seconds_min", *std::min_element(fit.seconds.fit.begin(), fit.seconds.fit.end())},
+      {"fit_seconds_max", largest(fit.seconds.fit)},
+      {"upload_seconds", one(fit.seconds.upload)},
+      {"seeding_seconds", one(fit.seconds.seeding)},
+      {"setup_seconds", one(fit.seconds.setup)},
+      {"lloyd_seconds", one(fit.seconds.lloyd)},
+      {"fetch_seconds", one(fit.seconds.fetch)},
+      {"iteration_seconds", one(fit.seconds.iteration)},
+      {"communication_seconds", communication.empty() ? json(nullptr) : json(one(communication))},
+      {"fit_efficiency", gain(&Seconds::fit)},
+      {"seeding_efficiency", gain(&Seconds::seeding)},
+      {"lloyd_efficiency", gain(&Seconds::lloyd)},
+      {"iteration_efficiency", gain(&Seconds::iteration)}};
 }
 
 void leave_out(StudyOutput& output, std::int64_t gpus, const std::string& why) {
@@ -415,7 +403,7 @@ StudyOutput run(const StudyInput& input) {
           ", of a process that has called before and knows the largest coordinate. Seeding "
           "includes "
           "the upload, which upload_seconds are; set-up runs two iterations on each GPU. Times of "
-          "an iteration and of communication are those of the median fit's first iterations."};
+          "an iteration and of communication are of each fit's first iterations."};
   const auto counts = counts_with_memory(plan, input.threads, counts_here(plan, output),
                                          available_memory(), output);
   if (counts.empty()) return output;

@@ -29,16 +29,6 @@ KMEANS_HOST_DEVICE constexpr std::uint64_t bits_of_stream(std::uint64_t key, std
   return mix_bits(key + (index + 1) * kSplitMixIncrement);
 }
 
-/// floor(u * width / 2^128), u being the 128 bits of values 2 number and 2 number + 1 of a stream:
-/// each place has its chance to within 2^-64 of it.
-KMEANS_HOST_DEVICE constexpr std::uint64_t place_of_dart(std::uint64_t key, std::uint64_t number,
-                                                         std::uint64_t width) {
-  using Wide = unsigned __int128;
-  const Wide high = static_cast<Wide>(bits_of_stream(key, 2 * number)) * width;
-  const Wide low = static_cast<Wide>(bits_of_stream(key, 2 * number + 1)) * width;
-  return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
-}
-
 /// Numbers one after another; datasets/random.h has those with random access.
 class SplitMix64 {
  public:

@@ -67,6 +67,16 @@ struct Dart {
 /// Darts that are located, and thrown, together at most: what their number changes is time alone.
 inline constexpr std::int64_t kDartsAtOnce = 1024;
 
+/// floor(u * width / 2^128), u being the 128 bits of values 2 number and 2 number + 1 of a stream:
+/// each place has its chance to within 2^-64 of it.
+KMEANS_HOST_DEVICE constexpr std::uint64_t place_of_dart(std::uint64_t key, std::uint64_t number,
+                                                         std::uint64_t width) {
+  using Wide = unsigned __int128;
+  const Wide high = static_cast<Wide>(bits_of_stream(key, 2 * number)) * width;
+  const Wide low = static_cast<Wide>(bits_of_stream(key, 2 * number + 1)) * width;
+  return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
+}
+
 /// How long a round goes on with the distances that it began with, by the number of seeds then. A
 /// pass costs a look at all points, a dart one at the round's own seeds; what was hit often is
 /// missed often.

@@ -194,9 +194,9 @@ void HalfFilter::decide_undecided(const HalfRows& rows, const float* dev_points,
   const float factor = filter_factor(d);
   Fork fork(stream);
   decide_pairs(dev_points, dev_centroids, d, dev_pairs_.data(), dev_state_.data(), dev_nearest,
-               2 * fill_, fork.beside());
+               2 * fill_, fork.branch());
   // Of the others some may have to be searched for.
-  transpose_centroids_kernel<<<fill_, 256, 0, fork.beside()>>>(
+  transpose_centroids_kernel<<<fill_, 256, 0, fork.branch()>>>(
       dev_centroids, k, d, pitch_, &dev_state_.data()->undecided, dev_columns_.data());
   KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
   launch_early(gather_rows_kernel, fill_, 256, 0, stream, extents_, listed_, rows.dev_copy,

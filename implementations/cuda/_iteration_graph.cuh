@@ -90,25 +90,25 @@ class FirstAndLaterGraphs {
 /// nothing is recorded (a null stream), it is that one.
 class Fork {
  public:
-  explicit Fork(cudaStream_t stream) : stream_(stream), beside_(stream) {
+  explicit Fork(cudaStream_t stream) : stream_(stream), branch_(stream) {
     if (stream == nullptr) return;
-    KMEANS_CUDA(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking));
+    KMEANS_CUDA(cudaStreamCreateWithFlags(&branch_, cudaStreamNonBlocking));
     KMEANS_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     KMEANS_CUDA(cudaEventRecord(event_, stream_));
-    KMEANS_CUDA(cudaStreamWaitEvent(beside_, event_));
+    KMEANS_CUDA(cudaStreamWaitEvent(branch_, event_));
   }
-  [[nodiscard]] cudaStream_t beside() const { return beside_; }
+  [[nodiscard]] cudaStream_t branch() const { return branch_; }
   void join() {
     if (stream_ == nullptr) return;
-    KMEANS_CUDA(cudaEventRecord(event_, beside_));
+    KMEANS_CUDA(cudaEventRecord(event_, branch_));
     KMEANS_CUDA(cudaStreamWaitEvent(stream_, event_));
     KMEANS_CUDA(cudaEventDestroy(event_));
-    KMEANS_CUDA(cudaStreamDestroy(beside_));
+    KMEANS_CUDA(cudaStreamDestroy(branch_));
   }
 
  private:
   cudaStream_t stream_;
-  cudaStream_t beside_;
+  cudaStream_t branch_;
   cudaEvent_t event_ = nullptr;
 };
 

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "harness/support/random.h"
 #include "harness/support/seed_distances.h"
+#include "implementations/cuda/_append.cuh"
 #include "implementations/cuda/_seed_kernels.cuh"
 
 namespace kmeans::cuda {
@@ -167,8 +167,8 @@ __device__ inline std::int64_t slice_of(const DartBoard& board, Integer position
     const std::int64_t stride = (count + kLanes - 1) / kLanes;
     const bool is_before =
         lane * stride < count && board.dev_sums[slice + lane * stride] <= position;
-    const std::int64_t last =
-        __popc(__ballot_sync(kAllLanes, is_before)) - 1;  // ascending, the first one is
+    // They ascend, and the first one is.
+    const std::int64_t last = __popc(__ballot_sync(kAllLanes, is_before)) - 1;
     slice += last * stride;
     count = min(stride, count - last * stride);
   }
@@ -318,14 +318,13 @@ static __global__ void __launch_bounds__(kMostDarts) throw_kernel(Volley volley,
         hitting = __ballot_sync(kAllLanes, is_free && (takers & before) == 0);
       }
       const unsigned missing = __ballot_sync(kAllLanes, exists) & ~hitting;
-      const unsigned below = (1U << lane) - 1;
       const bool is_thrown =
-          exists && __popc(hitting & below) < hits && __popc(missing & below) < misses;
+          exists && rank_in(hitting, lane) < hits && rank_in(missing, lane) < misses;
       const unsigned thrown = __ballot_sync(kAllLanes, is_thrown);
       hitting &= thrown;
       const bool has_hit = ((hitting >> lane) & 1U) != 0;
       if (is_thrown) outcome = has_hit ? kHit : kMissed;
-      if (has_hit) slot = count + __popc(hitting & below);
+      if (has_hit) slot = count + rank_in(hitting, lane);
       __syncwarp();
       if (lane == 0) {
         hits -= __popc(hitting);

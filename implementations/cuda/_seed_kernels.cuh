@@ -50,8 +50,8 @@ struct SeedPass {
   const std::int64_t* dev_weights;  // or null
   double* dev_stale;                // S
   std::int32_t* dev_kept;           // numbers of the nearest seeds, or null
-  Integer*
-      dev_largest;  // the largest S of a point with a weight, as bits, which order as the numbers do
+  // The largest S of a point with a weight, as bits: these have the order of the numbers.
+  Integer* dev_largest;
 };
 
 /// S of a block's points, a thread each: `squared` if that is less, or the first. i >= n: there is

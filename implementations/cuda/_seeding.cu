@@ -38,8 +38,8 @@ constexpr std::int64_t kMatrixSeeds = 32;
 constexpr std::int64_t kMatrixCoordinates = 8;
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
-constexpr double kSpareBytes =
-    100e6;  // of bytes_of(), so that small merges need not ask for room, which takes time
+// Part of bytes_of(), so that small merges need not ask for room, which takes time.
+constexpr double kSpareBytes = 100e6;
 
 class GpuBoard final : public kmeans::SeedingBoard<float> {
  public:

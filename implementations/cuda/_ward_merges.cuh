@@ -67,7 +67,7 @@ struct WardClusters {
   double* dev_means;            // count x d
   double* dev_weights;          // 0: it has become part of another
   double* dev_heights;          // at which it was made; 0: it is a single cell
-  WardNeighbour* dev_nearest;   // no cluster: it has to look
+  WardNeighbour* dev_nearest;   // of those that were listed last
   std::int32_t* dev_last;       // the last round in which it merged, or was merged
   std::int32_t* dev_listed;     // those that are left, ascending
   std::int32_t* dev_changed;    // those that are new, ascending
@@ -304,20 +304,26 @@ class WardMerges {
     double least = INFINITY;
     for (int e = 0; e < round.listed; ++e) least = std::min(least, nearest[listed[e]].cost);
     std::vector<double> heights;
-    for (const Merge& merge : merges(round.merges)) heights.push_back(merge.height);
+    for (const WardMerge& merge : made(round.merges)) heights.push_back(merge.height);
     return rounding_.are_lower(std::move(heights), wanted, least);
+  }
+
+  /// In any order.
+  [[nodiscard]] std::vector<WardMerge> made(int count) const {
+    std::vector<WardMerge> made(count_);
+    dev_merges_.download(made.data());
+    made.resize(count);
+    return made;
   }
 
   /// As a CPU makes them: round by round, the lowest cluster first.
   [[nodiscard]] std::vector<Merge> merges(int count) const {
-    std::vector<WardMerge> made(count_);
-    dev_merges_.download(made.data());
-    made.resize(count);
-    std::sort(made.begin(), made.end(), [](const WardMerge& a, const WardMerge& b) {
+    auto all = made(count);
+    std::sort(all.begin(), all.end(), [](const WardMerge& a, const WardMerge& b) {
       return a.round != b.round ? a.round < b.round : a.into < b.into;
     });
     std::vector<Merge> merges;
-    for (const WardMerge& one : made) merges.push_back({one.into, one.from, one.height});
+    for (const WardMerge& one : all) merges.push_back({one.into, one.from, one.height});
     return merges;
   }
 

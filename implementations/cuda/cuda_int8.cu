@@ -479,8 +479,8 @@ class CudaInt8 final : public CudaLloyd<float> {
     const float factor = filter_factor(d);
     Fork fork(stream);
     HalfFilter::decide_pairs(dev_points_.data(), dev_centroids_.data(), d, dev_pairs_.data(),
-                             dev_state_.data(), dev_nearest_.data(), 2 * fill, fork.beside());
-    decide_lists_kernel<<<2 * fill, 256, 0, fork.beside()>>>(
+                             dev_state_.data(), dev_nearest_.data(), 2 * fill, fork.branch());
+    decide_lists_kernel<<<2 * fill, 256, 0, fork.branch()>>>(
         dev_points_.data(), dev_centroids_.data(), d, factor, dev_lists_.data(), dev_listed_.data(),
         dev_state_.data(), dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(decide_lists_kernel);

@@ -12,6 +12,7 @@
 
 #include "harness/support/faster_seeding.h"
 #include "harness/support/random.h"
+#include "tests/datasets/awkward_clusters.h"
 
 namespace kmeans {
 namespace {
@@ -144,12 +145,7 @@ TEST(Ward, WhoRemembersWhatWasNearMergesTheSame) {
   NearestAlone::looks() = 0;
   for (std::uint64_t number = 0; number < 80; ++number) {
     WeightedMeans clusters = random_clusters(number);
-    for (double& mean : clusters.means) {
-      if (number % 4 == 1) mean = std::round(mean);    // equal costs, and costs of 0
-      if (number % 4 == 2) mean = 1e9 + mean;          // rounding of means is near the costs
-      if (number % 4 == 3) mean = mean * mean * mean;  // some far out
-    }
-    if (number % 8 == 3) clusters.means[0] = 1e30;
+    make_awkward(clusters, number);
     const auto looks_at_all = [](const WeightedMeans& of) -> std::unique_ptr<MergeCosts> {
       return std::make_unique<NearestAlone>(of);
     };

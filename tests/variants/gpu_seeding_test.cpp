@@ -18,6 +18,7 @@
 #include "harness/variants/registry.h"
 #include "harness/verify/ranked_seeding.h"
 #include "harness/verify/session.h"
+#include "tests/datasets/awkward_clusters.h"
 #include "tests/variants/random_seeding.h"
 #include "tests/variants/thread_ranks.h"
 
@@ -102,14 +103,10 @@ TEST_F(GpuSeeding, MergesAreThoseOfACpu) {
     for (std::int64_t c = 0; c < count; ++c) {
       clusters.weights.push_back(1 + random.below(number % 3 == 0 ? 1 : 1000));
       for (std::int64_t t = 0; t < clusters.d; ++t) {
-        double mean = 8 * random.uniform();
-        if (number % 4 == 1) mean = std::round(mean);    // equal costs, and costs of 0
-        if (number % 4 == 2) mean = 1e9 + mean;          // rounding of means is near the costs
-        if (number % 4 == 3) mean = mean * mean * mean;  // some far out
-        clusters.means.push_back(mean);
+        clusters.means.push_back(8 * random.uniform());
       }
     }
-    if (number % 8 == 3) clusters.means[0] = 1e30;
+    make_awkward(clusters, number);
     for (const std::int64_t k : {std::int64_t{1}, count / 3 + 1, count}) {
       auto merges = any->merges(clusters, count - k, {});
       ASSERT_TRUE(merges.has_value());

@@ -42,7 +42,7 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #include "implementations/cuda/_half_filter.cuh"
 #include "implementations/cuda/_onepass_copies.cuh"
 #include "implementations/cuda/_onepass_pass.cuh"
-// Of which these have the kernels.
+// The kernels of _half_filter.cuh.
 #include "implementations/cuda/_half_filter.cu"
 #include "implementations/cuda/_half_find.cu"
 #include "implementations/cuda/_half_find_bounds.cu"
