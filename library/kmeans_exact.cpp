@@ -342,9 +342,9 @@ struct Points::Impl {
     }
   }
 
-  [[nodiscard]] kmeans::Problem<float> problem_of(std::int64_t k) const {
+  [[nodiscard]] kmeans::Problem<float> problem_of(std::int64_t clusters) const {
     kmeans::Problem<float> problem;
-    problem.shape = {n, d, k, kmeans::Precision::f32};
+    problem.shape = {n, d, clusters, kmeans::Precision::f32};
     problem.points = points;
     problem.threads = device == Device::cpu ? worth_a_team(problem.shape, threads) : threads;
     problem.max_abs = max_abs;
@@ -544,19 +544,19 @@ struct Points::Impl {
     const auto squares_between = level_of_this_processor().squares;
     constexpr std::int64_t kSquares = std::int64_t{1} << 15;
     // Centroids are packed for each part, so it has some rows.
-    const std::int64_t rows = std::max<std::int64_t>(kSquares / clusters, 32);
+    const std::int64_t some = std::max<std::int64_t>(kSquares / clusters, 32);
     try {
       kmeans::for_each_part(
-          (n - 1) / rows + 1, worth_a_thread(n * (d + clusters), threads), [&](std::int64_t part) {
-            const std::int64_t begin = part * rows;
-            const std::int64_t count = std::min(rows, n - begin);
+          (n - 1) / some + 1, worth_a_thread(n * (d + clusters), threads), [&](std::int64_t part) {
+            const std::int64_t begin = part * some;
+            const std::int64_t count = std::min(some, n - begin);
             std::vector<double> squares(count * clusters);
             squares_between(given + begin * d, count, d, centroids, clusters, squares.data());
             T* to = out + begin * clusters;
             for (const double square : squares) *to++ = static_cast<T>(std::sqrt(square));
           });
     } catch (const std::bad_alloc&) {
-      const double bytes = 8 * static_cast<double>(clusters) * static_cast<double>(rows + d + 8);
+      const double bytes = 8 * static_cast<double>(clusters) * static_cast<double>(some + d + 8);
       throw OutOfMemory({n, d, clusters}, threads * bytes);
     }
   }
