@@ -98,8 +98,7 @@ StudyOutput run(const StudyInput& input) {
   output.findings = {{"largest_inertia_ratio", worst}, {"largest_iterations_ratio", longest}};
   output.notes = {
       "The sequential listings never clear sums and counts. In the CUDA listing `cudaMemset` gets "
-      "the address of the pointer and returns an error, but the & may be a hint of the editor that "
-      "it is a picture of; what was measured is not known."};
+      "the address of the pointer and returns an error, so nothing is cleared there either."};
   return output;
 }
 
