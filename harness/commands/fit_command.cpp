@@ -152,16 +152,24 @@ std::string file_for_ranks(const FitOptions& options) {
   return mapped ? std::filesystem::absolute(file).string() : "";
 }
 
+/// Those that could do it, of the variants that share their work among the ranks and GPUs there are.
+std::string variants_with(bool Traits::*what) {
+  std::string names;
+  for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
+    if (!(traits.*what) || (process_ranks().size() > 1 && !traits.shards)) continue;
+    if (gpus_in_use() > 1 && !traits.many_gpus) continue;
+    names += (names.empty() ? "" : ", ") + traits.name;
+  }
+  return names;
+}
+
 /// One of several copies that do the same work would be of no use to anyone.
 void refuse_idle_ranks(const RegisteredVariant& registered) {
   const int ranks = process_ranks().size();
   if (ranks == 1 || registered.traits.shards) return;
-  std::string others;
-  for (const auto& variant : all_variants()) {
-    if (variant.traits.shards) others += (others.empty() ? "" : ", ") + variant.traits.name;
-  }
   throw InputError(registered.traits.name + " needs all points, so " + std::to_string(ranks) +
-                   " ranks cannot share its work; these can: " + others);
+                   " ranks cannot share its work; these can: " + variants_with(&Traits::shards));
 }
 
 /// The same of GPUs.
@@ -173,16 +181,9 @@ void refuse_idle_gpus(const RegisteredVariant& registered) {
 
 /// Who takes weights?
 void refuse_unused_weights(const FitOptions& options, const RegisteredVariant& registered) {
-  if (options.weights.empty()) return;
-  if (process_ranks().size() > 1) {
-    throw InputError("--weights: ranks take none; one process does");
-  }
-  if (registered.traits.weights) return;
-  std::string others;
-  for (const auto& variant : all_variants()) {
-    if (variant.traits.weights) others += (others.empty() ? "" : ", ") + variant.traits.name;
-  }
-  throw InputError("--weights: " + registered.traits.name + " takes none; these do: " + others);
+  if (options.weights.empty() || registered.traits.weights) return;
+  throw InputError("--weights: " + registered.traits.name +
+                   " takes none; these do: " + variants_with(&Traits::weights));
 }
 
 /// Who takes rows and centroids of length one?
@@ -190,12 +191,8 @@ void refuse_other_metric(const FitOptions& options, const RegisteredVariant& reg
                          Precision precision) {
   if (!by_cosine(options)) return;
   if (!registered.traits.spherical) {
-    std::string others;
-    for (const auto& variant : all_variants()) {
-      if (variant.traits.spherical) others += (others.empty() ? "" : ", ") + variant.traits.name;
-    }
     throw InputError("--metric cosine: " + registered.traits.name +
-                     " does not take it; these do: " + others);
+                     " does not take it; these do: " + variants_with(&Traits::spherical));
   }
   if (precision != Precision::f32) {
     throw InputError("--metric cosine: takes f32, not " + std::string(to_string(precision)));
@@ -492,8 +489,11 @@ Points first_centroids(const FitOptions& options, const RegisteredVariant& regis
     return initial_centroids(points, k, init, problem.counted.weights,
                              registered.traits.gpu && products > kLittle, problem.max_abs);
   }
-  const auto centroids = seed_by_ranks(ranks, problem.points_file, options.k, options.init,
-                                       problem.max_abs, problem.threads);
+  const auto centroids = seed_by_ranks<T>(ranks, problem.points_file, options.k, options.init,
+                                          {.n = points.n(),
+                                           .weights = problem.counted.weights,
+                                           .max_abs = problem.max_abs,
+                                           .threads = problem.threads});
   return make_points(centroids.data(), options.k, points.d());
 }
 

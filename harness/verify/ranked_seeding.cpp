@@ -79,7 +79,8 @@ template bool ranks_choose<double>(const InitSpec&);
 
 template <class T>
 std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
-                                  const InitSpec& init, T max_abs, int threads) {
+                                  const InitSpec& init, T max_abs, int threads,
+                                  const std::vector<std::int64_t>& weights) {
   LoadOptions as_stored;
   as_stored.format = FileFormat::npy;
   as_stored.scalar = scalar_of<T>;
@@ -88,9 +89,11 @@ std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, 
   SeedingProblem<T> whole{.points = points.data<T>(), .n = points.n(), .d = points.d()};
   whole.max_abs = max_abs;
   whole.threads = threads;
+  if (!weights.empty()) whole.weights = weights.data();
   const std::int64_t first = first_row(whole.n, ranks.rank(), ranks.size());
   SeedingProblem<T> own = whole;
   own.points += first * own.d;
+  if (own.weights != nullptr) own.weights += first;
   own.n = first_row(whole.n, ranks.rank() + 1, ranks.size()) - first;
   if constexpr (std::is_same_v<T, float>) {
     if (init.method == InitSpec::Method::ward) {
@@ -111,8 +114,10 @@ std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, 
 }
 
 template std::vector<float> centroids_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                               const InitSpec&, float, int);
+                                               const InitSpec&, float, int,
+                                               const std::vector<std::int64_t>&);
 template std::vector<double> centroids_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                                const InitSpec&, double, int);
+                                                const InitSpec&, double, int,
+                                                const std::vector<std::int64_t>&);
 
 }  // namespace kmeans

@@ -55,9 +55,11 @@ template <class T>
 bool ranks_choose(const InitSpec& init);
 
 /// All ranks, on the rows that each of them reads from this npy file: k x d centroids, as
-/// initial_centroids() gives them. ranks_choose(init); `max_abs` is that of all rows.
+/// initial_centroids() gives them. ranks_choose(init); `max_abs` is that of all rows, as `weights` are; none: each
+/// is 1.
 template <class T>
 std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
-                                  const InitSpec& init, T max_abs, int threads);
+                                  const InitSpec& init, T max_abs, int threads,
+                                  const std::vector<std::int64_t>& weights);
 
 }  // namespace kmeans

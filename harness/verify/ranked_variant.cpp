@@ -126,6 +126,9 @@ nlohmann::json description_of(const std::string& variant, const Problem<T>& whol
           {"max_abs", static_cast<double>(whole.max_abs)},
           {"threads", whole.threads},
           {"spherical", whole.spherical},
+          {"weighted", whole.counted.weights != nullptr},
+          {"weights_scale_n", whole.counted.scale_n},
+          {"weights_max_abs", static_cast<double>(whole.counted.max_abs)},
           {"points_file", whole.points_file}};
 }
 
@@ -139,6 +142,8 @@ Problem<T> problem_from(const nlohmann::json& description) {
   problem.max_abs = static_cast<T>(description.at("max_abs").get<double>());
   description.at("threads").get_to(problem.threads);
   description.at("spherical").get_to(problem.spherical);
+  description.at("weights_scale_n").get_to(problem.counted.scale_n);
+  problem.counted.max_abs = static_cast<T>(description.at("weights_max_abs").get<double>());
   description.at("points_file").get_to(problem.points_file);
   return problem;
 }
@@ -173,14 +178,18 @@ T survey_own_rows(Communicator& ranks, const std::string& file, int threads) {
   return static_cast<T>(ranks.all_reduce_max(largest));
 }
 
-/// This rank's part of seed_by_ranks(), which sends the description.
+/// This rank's part of seed_by_ranks(), which sends the description. Rank 0 has the weights.
 template <class T>
-std::vector<T> seed_with_others(Communicator& ranks, const nlohmann::json& description) {
+std::vector<T> seed_with_others(Communicator& ranks, const nlohmann::json& description,
+                                const std::int64_t* weights = nullptr) {
   const double max_abs = description.at("max_abs");
-  return centroids_by_ranks(ranks, description.at("file").get<std::string>(),
-                            description.at("k").get<std::int64_t>(),
-                            parse_init(description.at("init").get<std::string>()),
-                            static_cast<T>(max_abs), description.at("threads").get<int>());
+  std::vector<std::int64_t> all_weights(description.at("weights").get<std::int64_t>());
+  if (weights != nullptr) std::copy_n(weights, all_weights.size(), all_weights.begin());
+  if (!all_weights.empty()) ranks.broadcast(all_weights.data(), 8 * std::ssize(all_weights));
+  return centroids_by_ranks(
+      ranks, description.at("file").get<std::string>(), description.at("k").get<std::int64_t>(),
+      parse_init(description.at("init").get<std::string>()), static_cast<T>(max_abs),
+      description.at("threads").get<int>(), all_weights);
 }
 
 /// The inertia and loss of a whole are added up in blocks of kBlock rows, as quality_of() does. A rank
@@ -206,11 +215,15 @@ struct BlocksOfRows {
 /// Adds up what the ranks send, in the order of the rows.
 class QualitySum {
  public:
+  /// `weights` of all rows, or null.
+  explicit QualitySum(const double* weights) : weights_(weights) {}
+
   const double* add_rows(const double* distances, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i, ++distances) {
       if (i % kBlock == 0) end_block();
-      block_.inertia += *distances;
-      block_.loss += std::sqrt(*distances);
+      const double weight = weights_ == nullptr ? 1.0 : weights_[i];
+      block_.inertia += weight * *distances;
+      block_.loss += weight * std::sqrt(*distances);
     }
     return distances;
   }
@@ -233,6 +246,7 @@ class QualitySum {
     total_.loss += block_.loss;
     block_ = {};
   }
+  const double* weights_;
   Quality block_;
   Quality total_;
 };
@@ -317,9 +331,10 @@ class RankPart final : public AnyRankPart {
  public:
   explicit RankPart(Communicator& ranks) : ranks_(ranks), timed_(ranks) {}
 
-  /// On rank 0 `whole` has the points, on the others their description.
-  void setup(const RegisteredVariant& registered, const Problem<T>& whole) {
+  /// On rank 0 `whole` has the points and weights, on the others their description.
+  void setup(const RegisteredVariant& registered, const Problem<T>& whole, bool weighted) {
     whole_ = whole.shape;
+    all_given_ = whole.counted.given;
     own_ = whole;
     const std::int64_t first = first_row(whole.shape.n, ranks_.rank(), ranks_.size());
     own_.shape.n = first_row(whole.shape.n, ranks_.rank() + 1, ranks_.size()) - first;
@@ -330,6 +345,7 @@ class RankPart final : public AnyRankPart {
     } else {
       map_rows(whole);
     }
+    if (weighted) receive_weights(whole.counted);
     together(ranks_, [&] {
       variant_ = make_variant<T>(registered, whole.shape.precision);
       variant_->setup(own_);
@@ -405,6 +421,19 @@ class RankPart final : public AnyRankPart {
     own_.points = rows_.data();
   }
 
+  void receive_weights(const CountedPoints<T>& all) {
+    together(ranks_, [&] {
+      // One more than there are rows: a rank without any has weights, too.
+      weights_.resize(own_.shape.n + 1);
+      given_.resize(own_.shape.n + 1);
+    });
+    const auto bytes = parts_of_ranks(whole_.n, ranks_.size(), 8);
+    ranks_.scatter(all.weights, bytes, weights_.data());
+    ranks_.scatter(all.given, bytes, given_.data());
+    own_.counted.weights = weights_.data();
+    own_.counted.given = given_.data();
+  }
+
   /// Of a mapped file only what is looked at is read: this rank's rows, and some that all compare.
   void map_rows(const Problem<T>& whole) {
     std::string mark;
@@ -468,10 +497,12 @@ class RankPart final : public AnyRankPart {
       all.resize(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) / 8);
     ranks_.gather(own.data(), bytes, all.data());
     std::vector<std::int64_t> points(whole_.k);
-    for (const std::int32_t label : labels_) points[label] += 1;
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      if (own_.counted.counts(static_cast<std::int64_t>(i))) points[labels_[i]] += 1;
+    }
     ranks_.all_reduce_sum(points.data(), whole_.k);
     if (ranks_.rank() != 0) return {};
-    QualitySum sum;
+    QualitySum sum(all_given_);
     const double* numbers = all.data();
     for (int r = 0; r < ranks_.size(); ++r) {
       const BlocksOfRows rows(whole_.n, r, ranks_.size());
@@ -501,8 +532,9 @@ class RankPart final : public AnyRankPart {
       double loss = 0;
       for (std::int64_t i = begin; i < begin + kBlock; ++i) {
         const double squared = distance(i);
-        inertia += squared;
-        loss += std::sqrt(squared);
+        const double weight = given_.empty() ? 1.0 : given_[i - rows.begin];
+        inertia += weight * squared;
+        loss += weight * std::sqrt(squared);
       }
       to[2 * block] = inertia;
       to[2 * block + 1] = loss;
@@ -521,8 +553,11 @@ class RankPart final : public AnyRankPart {
   double seconds_ = 0;
   Shape whole_;
   Problem<T> own_;
-  std::vector<T> rows_;  // received, or
-  Points file_;          // mapped
+  std::vector<T> rows_;                // received, or
+  Points file_;                        // mapped
+  std::vector<std::int64_t> weights_;  // of this rank's rows, or none; one more
+  std::vector<double> given_;          // of which they were made
+  const double* all_given_ = nullptr;  // of all rows, on rank 0
   std::unique_ptr<Variant<T>> variant_;
   std::vector<T> centroids_;          // k x d
   std::vector<T> owners_;             // k x d, of the labels whose quality is asked for
@@ -549,7 +584,7 @@ void RankedVariant<T>::setup(const Problem<T>& problem) {
   begun_ = true;
   give(ranks_, Task::setup, number_, description_of(registered_.traits.name, problem));
   own_ = std::make_unique<RankPart<T>>(ranks_);
-  own_->setup(registered_, problem);
+  own_->setup(registered_, problem, problem.counted.weights != nullptr);
 }
 
 template <class T>
@@ -612,21 +647,25 @@ template double survey_rows(Communicator&, const std::string&, int);
 
 template <class T>
 std::vector<T> seed_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
-                             const std::string& init, T max_abs, int threads) {
+                             const std::string& init, const SeedingProblem<T>& points) {
   const Precision precision = sizeof(T) == 8 ? Precision::f64 : Precision::f32;
-  const nlohmann::json description{
-      {"file", file}, {"precision", to_string(precision)},       {"k", k},
-      {"init", init}, {"max_abs", static_cast<double>(max_abs)}, {"threads", threads}};
+  const nlohmann::json description{{"file", file},
+                                   {"precision", to_string(precision)},
+                                   {"k", k},
+                                   {"init", init},
+                                   {"max_abs", static_cast<double>(points.max_abs)},
+                                   {"weights", points.weights != nullptr ? points.n : 0},
+                                   {"threads", points.threads}};
   give(ranks, Task::seed, 0, description);
   std::vector<T> centroids;
-  or_abort(ranks, [&] { centroids = seed_with_others<T>(ranks, description); });
+  or_abort(ranks, [&] { centroids = seed_with_others<T>(ranks, description, points.weights); });
   return centroids;
 }
 
 template std::vector<float> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                          const std::string&, float, int);
+                                          const std::string&, const SeedingProblem<float>&);
 template std::vector<double> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                           const std::string&, double, int);
+                                           const std::string&, const SeedingProblem<double>&);
 
 void dismiss_ranks(Communicator& ranks, int exit_code) { give(ranks, {Task::end, 0, exit_code}); }
 
@@ -723,7 +762,7 @@ class Server {
                   const nlohmann::json& description) {
     auto part = std::make_unique<RankPart<T>>(ranks_);
     try {
-      part->setup(registered, problem_from<T>(description));
+      part->setup(registered, problem_from<T>(description), description.at("weighted").get<bool>());
     } catch (const CommunicationError&) {
       throw;
     } catch (const std::exception&) {

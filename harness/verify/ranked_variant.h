@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/communicator.h"
+#include "harness/support/seed_distances.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/verify.h"
@@ -46,8 +47,8 @@ class RankedVariant final : public Variant<T> {
   RankedVariant& operator=(const RankedVariant&) = delete;
 
   /// `problem` is the whole. Where there is a points_file, the other ranks read their rows from it, and
-  /// no two ranks may find other points there: throws InputError. Else rank 0 sends them. What a rank's
-  /// variant throws is thrown here, with the rank.
+  /// no two ranks may find other points there: throws InputError. Else rank 0 sends them, as it does weights, with
+  /// what they were made of. What a rank's variant throws is thrown here, with the rank.
   void setup(const Problem<T>& problem) override;
   void reset(const T* centroids) override;
   void step(std::int64_t iterations) override;
@@ -84,11 +85,11 @@ template <class T>
 T survey_rows(Communicator& ranks, const std::string& file, int threads);
 
 /// Rank 0: k x d initial centroids by a method that ranks_choose() (harness/verify/ranked_seeding.h), of all
-/// ranks on their rows of a npy file that survey_rows() has looked through. A rank that cannot read it, or has
-/// too little memory, ends all.
+/// ranks on their rows of a npy file that survey_rows() has looked through; the weights, if any, are sent. A rank
+/// that cannot read the file, or has too little memory, ends all.
 template <class T>
 std::vector<T> seed_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
-                             const std::string& init, T max_abs, int threads);
+                             const std::string& init, const SeedingProblem<T>& points);
 
 /// All ranks: were they started with the same words? Throws InputError, on every rank.
 void expect_same_start(Communicator& ranks, const std::string& words);

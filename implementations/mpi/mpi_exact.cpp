@@ -46,8 +46,9 @@ KMEANS_VARIANT(
         "the exact Lloyd step on rows shared out among MPI ranks: openmp_best on each rank, "
         "integer "
         "sums added up over all",
-    .exact = true, .parallel = true, .shards = true, .spherical = true, .skips_work = true,
-    .sums = Sums::wide, .setup_note = "sets up every family that may come to work",
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide,
+    .setup_note = "sets up every family that may come to work",
     .supports = [](const Shape& s) { return registered_variant("openmp_best").traits.supports(s); },
     .memory_bytes =
         [](const Shape& s, int threads) {

@@ -17,6 +17,7 @@
 
 #include "harness/exact_step.h"
 #include "harness/variant.h"
+#include "implementations/_sum_parts.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
@@ -47,7 +48,8 @@ class FixedPointSums {
         size_(round_up(k_ * row_ + k_, 16) + 16),
         threads_(threads),
         sums_(size_ * (threads + 1)),
-        shared_(problem, kLimbs * d_ + 1) {
+        sum_parts_(problem.shard.communicator != nullptr ? problem.shard.communicator->size() : 1),
+        shared_(problem, integers_sent() * d_ + 1) {
     int s = 0;
     if constexpr (kLimbs == 1) {
       s = weights_ != nullptr
@@ -116,25 +118,20 @@ class FixedPointSums {
   /// range, which no other thread touches meanwhile, and writes the means into centroids k x d. An empty
   /// cluster keeps its own. Of a shard the means are those of all ranks' points.
   void update(T* centroids, Range clusters) {
-    if (shared_.shared()) {
+    if (!shared_.shared()) {
       for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
         const std::int64_t count = gather(j);
-        std::int64_t* to = shared_.of(j);
-        for (int limb = 0; limb < kLimbs; ++limb) {
-          to = std::copy_n(part(threads_) + j * row_ + limb * stride_, d_, to);
-        }
-        *to = count;
+        if (count == 0) continue;
+        write_mean([&](std::int64_t t) { return own_total(j, t); }, count, centroids + j * d_);
       }
-      shared_.exchange(centroids, clusters, [&](std::int64_t j, const std::int64_t* sums) {
-        const std::int64_t count = sums[kLimbs * d_];
-        if (count != 0) write_mean(sums, d_, count, centroids + j * d_);
-      });
       return;
     }
-    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      const std::int64_t count = gather(j);
-      if (count != 0) write_mean(part(threads_) + j * row_, stride_, count, centroids + j * d_);
-    }
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) send(j, gather(j));
+    shared_.exchange(centroids, clusters, [&](std::int64_t j, const std::int64_t* sums) {
+      const std::int64_t count = sums[integers_sent() * d_];
+      if (count == 0) return;
+      write_mean([&](std::int64_t t) { return sent_total(sums, t); }, count, centroids + j * d_);
+    });
   }
 
   static double bytes(const Shape& shape, int threads) {
@@ -188,24 +185,51 @@ class FixedPointSums {
     return count;
   }
 
-  /// Of a spherical problem the sums' direction. `limb`: where a coordinate's second integer lies behind its
-  /// first.
-  void write_mean(const std::int64_t* sum, [[maybe_unused]] std::int64_t limb, std::int64_t count,
-                  T* centroid) const {
+  /// Of a coordinate's sum, to other ranks.
+  [[nodiscard]] int integers_sent() const {
+    return weights_ != nullptr ? sum_parts_.count() : kLimbs;
+  }
+
+  /// This rank's sums and count of cluster j go where exchange() takes them: d first integers, d second ones, ...
+  void send(std::int64_t j, std::int64_t count) {
+    std::int64_t* to = shared_.of(j);
+    to[integers_sent() * d_] = count;
+    for (std::int64_t t = 0; weights_ != nullptr && t < d_; ++t) {
+      sum_parts_.split(wide(threads_, j)[t], to + t, d_);
+    }
+    for (int limb = 0; weights_ == nullptr && limb < kLimbs; ++limb) {
+      std::copy_n(part(threads_) + j * row_ + limb * stride_, d_, to + limb * d_);
+    }
+  }
+
+  /// Coordinate t of a cluster's sum, in float64: of this rank's points, and of what was sent.
+  double own_total(std::int64_t j, std::int64_t t) {
+    if (weights_ != nullptr) return static_cast<double>(wide(threads_, j)[t]);
+    return total_of(part(threads_) + j * row_ + t, stride_);
+  }
+  [[nodiscard]] double sent_total(const std::int64_t* sums, std::int64_t t) const {
+    if (weights_ != nullptr) return static_cast<double>(sum_parts_.join(sums + t, d_));
+    return total_of(sums + t, d_);
+  }
+
+  /// Of a coordinate's integers, of which the second lies `limb` behind the first.
+  [[nodiscard]] double total_of(const std::int64_t* sum, [[maybe_unused]] std::int64_t limb) const {
+    const auto first = static_cast<double>(sum[0]);
+    if constexpr (kLimbs == 1) return first;
+    return first + static_cast<double>(sum[limb]) / rest_scale_;
+  }
+
+  /// Of a spherical problem the sums' direction.
+  template <class Total>
+  void write_mean(const Total& total, std::int64_t count, T* centroid) const {
     if constexpr (kLimbs == 1) {
-      const auto total = [&](std::int64_t t) {
-        return weights_ != nullptr ? static_cast<double>(reinterpret_cast<const WideSum*>(sum)[t])
-                                   : static_cast<double>(sum[t]);
-      };
       if (spherical_) return exact::direction_of(total, d_, centroid);
       for (std::int64_t t = 0; t < d_; ++t) {
         centroid[t] = exact::mean_of(total(t), count, inverse_scale_);
       }
     } else {
       for (std::int64_t t = 0; t < d_; ++t) {
-        const double total =
-            static_cast<double>(sum[t]) + static_cast<double>(sum[limb + t]) / rest_scale_;
-        centroid[t] = total / static_cast<double>(count) * inverse_scale_;
+        centroid[t] = total(t) / static_cast<double>(count) * inverse_scale_;
       }
     }
   }
@@ -276,6 +300,7 @@ class FixedPointSums {
   double inverse_scale_ = 1;
   double rest_scale_ = 1;
   AlignedArray<std::int64_t> sums_;  // one part a thread, then the totals
+  SumParts sum_parts_;               // of weighted points
   SharedSums<T> shared_;
 };
 

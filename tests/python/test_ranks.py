@@ -139,6 +139,70 @@ def test_cosine_gives_the_same_on_any_number_of_ranks(points: Path, tmp_path: Pa
         assert found == alone, variant
 
 
+#: By kind; of some a whole rank of seven has none.
+WEIGHTS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "integers": lambda random, n: random.integers(0, 4, size=n),
+    "of all sizes": lambda random, n: np.exp(20 * random.normal(size=n)),
+    "in the last third": lambda random, n: np.where(np.arange(n) < n * 2 // 3, 0, random.random(n)),
+    "of few": lambda random, n: np.where(np.arange(n) % (n // 20) == 0, 2.0**40, 0),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_weights_give_the_same_on_any_number_of_ranks(
+    points: Path, tmp_path: Path, kind: str
+) -> None:
+    weights = WEIGHTS[kind](np.random.default_rng(8), 9001)
+    np.save(tmp_path / "weights.npy", weights)
+    given = ("--weights", str(tmp_path / "weights.npy"))
+    starts: list[tuple[str, ...]] = [(), ("--init", "kmeans++:3", "--iterations", "7")]
+    if kind == "integers":
+        starts.append(("--metric", "cosine"))
+    for start in starts:
+        alone = fit(0, points, tmp_path / "alone", *given, *start)
+        assert alone["summary"]["weights"] == given[1]
+        for size in SIZES if not start else SIZES[-1:]:
+            found = fit(size, points, tmp_path / str(size), *given, *start)
+            assert found == alone, f"{start}, {size} ranks"
+
+
+def test_integer_weights_on_ranks_are_repeated_rows(points: Path, tmp_path: Path) -> None:
+    weights = WEIGHTS["integers"](np.random.default_rng(9), 9001)
+    np.save(tmp_path / "weights.npy", weights)
+    np.save(tmp_path / "repeated.npy", np.repeat(np.load(points), weights, axis=0))
+    for start in ("ward:2", "kmeans++:2"):
+        how = ("--init", start)
+        right = fit(0, tmp_path / "repeated.npy", tmp_path / "right", *how)
+        found = fit(3, points, tmp_path / "w", "--weights", str(tmp_path / "weights.npy"), *how)
+        assert found["centroids"] == right["centroids"], start
+        assert found["summary"]["iterations"] == right["summary"]["iterations"]
+
+
+def test_weights_of_as_many_clusters_as_points(tmp_path: Path) -> None:
+    """More ranks than points with a weight; seeds are then chosen of the others too."""
+    random = np.random.default_rng(4)
+    np.save(tmp_path / "points.npy", random.normal(size=(9, 2)).astype(np.float32))
+    np.save(tmp_path / "weights.npy", np.array([0, 0, 3, 0, 0.5, 0, 0, 0, 0]))
+    for k, start in (("9", "ward:1"), ("9", "kmeans++:1"), ("3", "ward:1")):
+        how = ("-k", k, "--init", start, "--weights", str(tmp_path / "weights.npy"))
+        alone = fit(0, tmp_path / "points.npy", tmp_path / "alone", *how)
+        for size in SIZES[1:]:
+            assert fit(size, tmp_path / "points.npy", tmp_path / "out", *how) == alone, (k, size)
+
+
+def test_weights_that_are_none_are_refused_once(points: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "weights.npy", np.zeros(9001))
+    how = ("fit", points, "-k", "3", "--weights", tmp_path / "weights.npy")
+    run = on_ranks(3, *how)
+    assert run.returncode == 2
+    assert run.stderr.count("all weights are 0, so no point counts") == 1
+    run = on_ranks(2, *how, "--variant", "openmp_tree")
+    assert run.returncode == 2
+    said = run.stderr[run.stderr.index("--weights: openmp_tree takes none; these do: ") :]
+    assert "mpi_exact" in said
+    assert "reference" not in said  # which takes weights, but not on ranks
+
+
 def _random_fit(seed: int) -> tuple[np.ndarray, int]:
     """Points of a kind that the seed decides (ties, duplicates, an offset, tiny ones), and k."""
     random = np.random.default_rng(seed)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "harness/communicator.h"
+#include "harness/exact_step.h"
 #include "harness/support/random.h"
+#include "harness/support/whole_weights.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/battery.h"
 #include "harness/verify/verify.h"
@@ -28,16 +31,29 @@ struct WholeAnswer {
   bool operator==(const WholeAnswer&) const = default;
 };
 
-Problem<float> whole_problem(const BatteryCase& test) {
+/// A problem, which may be counted.
+struct ShardsCase : BatteryCase {
+  WholeWeights weights;  // none: all points count once
+  bool spherical = false;
+};
+
+Problem<float> whole_problem(const ShardsCase& test) {
   Problem<float> problem;
   problem.shape = {test.n, test.d, test.k, Precision::f32};
   problem.points = test.points.data();
   problem.max_abs = largest_abs(problem.points, test.n * test.d, 1);
+  problem.spherical = test.spherical;
+  if (!test.weights.of_points.empty()) {
+    const std::int64_t* weights = test.weights.of_points.data();
+    problem.counted = {.weights = weights,
+                       .scale_n = test.weights.scale_n,
+                       .max_abs = largest_weighted_abs(problem.points, test.n, test.d, weights)};
+  }
   return problem;
 }
 
 WholeAnswer answer_of(Variant<float>& variant, const Problem<float>& problem,
-                      const BatteryCase& test) {
+                      const ShardsCase& test) {
   variant.setup(problem);
   variant.reset(test.centroids.data());
   variant.step(1);  // a step goes on where another ended
@@ -48,17 +64,18 @@ WholeAnswer answer_of(Variant<float>& variant, const Problem<float>& problem,
   return answer;
 }
 
-WholeAnswer whole_answer(const RegisteredVariant& variant, const BatteryCase& test) {
+WholeAnswer whole_answer(const RegisteredVariant& variant, const ShardsCase& test) {
   return answer_of(*variant.factory.make_float(Precision::f32), whole_problem(test), test);
 }
 
-WholeAnswer answer_of_ranks(const RegisteredVariant& variant, const BatteryCase& test, int size) {
+WholeAnswer answer_of_ranks(const RegisteredVariant& variant, const ShardsCase& test, int size) {
   WholeAnswer whole{{}, std::vector<std::int32_t>(test.n, -1)};
   ThreadRanks(size).run([&](Communicator& ranks) {
     Problem<float> problem = whole_problem(test);
     const std::int64_t first = first_row(test.n, ranks.rank(), size);
     problem.shape.n = first_row(test.n, ranks.rank() + 1, size) - first;
     problem.points += first * test.d;
+    if (problem.counted.weights != nullptr) problem.counted.weights += first;
     problem.threads = 1 + ranks.rank() % 2;
     problem.shard = {&ranks, first, test.n};
     const WholeAnswer part = answer_of(*variant.factory.make_float(Precision::f32), problem, test);
@@ -75,9 +92,9 @@ WholeAnswer answer_of_ranks(const RegisteredVariant& variant, const BatteryCase&
 }
 
 /// Of sizes, kinds of points and first centroids that a seed decides.
-BatteryCase random_case(std::uint64_t seed) {
+ShardsCase random_case(std::uint64_t seed) {
   SplitMix64 random(seed);
-  BatteryCase test;
+  ShardsCase test;
   test.name = "random " + std::to_string(seed);
   test.n = 1 + static_cast<std::int64_t>(random.below(seed % 5 == 0 ? 12 : 900));
   test.d = 1 + static_cast<std::int64_t>(random.below(seed % 7 == 0 ? 150 : 20));
@@ -104,7 +121,36 @@ BatteryCase random_case(std::uint64_t seed) {
   return test;
 }
 
-void expect_same_bits(const std::vector<BatteryCase>& cases, const RegisteredVariant& variant,
+/// Weights of a kind that the seed decides; all of the same mass, or of next to none.
+std::vector<double> random_weights(std::uint64_t seed, std::int64_t n) {
+  SplitMix64 random(seed);
+  std::vector<double> weights(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    double& weight = weights[i];
+    weight = static_cast<double>(random.below(4));
+    if (seed % 6 == 1) weight = std::exp(40 * random.uniform());
+    if (seed % 6 == 2) weight = static_cast<double>(random.below((std::int64_t{1} << 53) / n));
+    if (seed % 6 == 3) weight = i < n * 6 / 10 ? 0 : random.uniform();  // of a whole rank
+    if (seed % 6 == 4) weight = i == n / 2 ? 0x1p53 : 0;                // of all but a point
+    if (seed % 6 == 5) weight = i >= n / 3 ? 0 : weight;
+  }
+  if (*std::max_element(weights.begin(), weights.end()) == 0) weights[0] = 1;
+  return weights;
+}
+
+ShardsCase counted_case(std::uint64_t seed, bool weighted, bool spherical) {
+  ShardsCase test = random_case(seed);
+  if (weighted) test.weights = whole_weights(random_weights(seed, test.n).data(), test.n);
+  test.spherical = spherical;
+  for (auto* const rows : {&test.points, &test.centroids}) {
+    for (auto row = rows->begin(); spherical && row != rows->end(); row += test.d) {
+      exact::unit_row(&*row, test.d, &*row);
+    }
+  }
+  return test;
+}
+
+void expect_same_bits(const std::vector<ShardsCase>& cases, const RegisteredVariant& variant,
                       const std::vector<int>& sizes) {
   for (const auto& test : cases) {
     const auto support = variant.traits.supports(Shape{test.n, test.d, test.k, Precision::f32});
@@ -134,29 +180,48 @@ class Shards : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(Shards, GiveTheBitsOfTheWholeOnTheBattery) {
-  expect_same_bits(make_battery(), variant(), sizes());
+  std::vector<ShardsCase> cases;
+  for (const auto& test : make_battery()) cases.push_back({test, {}, false});
+  expect_same_bits(cases, variant(), sizes());
 }
 
 TEST_P(Shards, GiveTheBitsOfTheWholeOnRandomProblems) {
   // The families differ in how they label; what the ranks share is the same in all.
   const std::uint64_t seeds = GetParam() == "mpi_exact" ? 100 : 20;
-  std::vector<BatteryCase> cases;
+  std::vector<ShardsCase> cases;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) cases.push_back(random_case(seed));
   expect_same_bits(cases, variant(), sizes());
 }
 
-std::vector<std::string> names_of_shards() {
+class CountedShards : public Shards {};
+
+TEST_P(CountedShards, GiveTheBitsOfTheWholeOnRandomProblems) {
+  const std::uint64_t seeds = GetParam() == "mpi_exact" ? 66 : 18;
+  std::vector<ShardsCase> cases;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const bool weighted = variant().traits.weights && seed % 4 != 0;
+    cases.push_back(counted_case(seed, weighted, !weighted || seed % 4 == 1));
+  }
+  expect_same_bits(cases, variant(), sizes());
+}
+
+std::vector<std::string> names_of_shards(bool Traits::*that) {
   std::vector<std::string> names;
   for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
     // Ranks with GPUs need one each: gpu_random_test.cpp.
-    if (variant.traits.shards && !variant.traits.gpu) names.push_back(variant.traits.name);
+    if (traits.shards && traits.*that && !traits.gpu) names.push_back(traits.name);
   }
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, Shards, ::testing::ValuesIn(names_of_shards()),
+INSTANTIATE_TEST_SUITE_P(Variants, Shards, ::testing::ValuesIn(names_of_shards(&Traits::shards)),
+                         [](const auto& instance) { return instance.param; });
+INSTANTIATE_TEST_SUITE_P(Variants, CountedShards,
+                         ::testing::ValuesIn(names_of_shards(&Traits::spherical)),
                          [](const auto& instance) { return instance.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Shards);  // a build without OpenMP has none
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CountedShards);
 
 TEST(ShardsTest, OnlyExactVariantsTakeThem) {
   for (const auto& variant : all_variants()) {
