@@ -182,7 +182,7 @@ int checked_threads(int threads) {
                                                       "; it must be from 0, which means all, to " +
                                                       std::to_string(kMaxThreads));
   if (threads > 0) return threads;
-  // More threads than that wait for each other while one of them may not run.
+  // With more threads than the quota grants, some are stopped while the others wait for them.
   static const double granted = std::ceil(kmeans_exact_surroundings::granted_processors());
   return static_cast<int>(
       std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), granted}));
@@ -292,7 +292,7 @@ struct Points::Impl {
     look_for_largest();
   }
 
-  /// Refuses what is not finite. Where points are on a GPU, the host's memory would be read a second time.
+  /// Refuses what is not finite. A GPU that has the points looks at them there: the host need not read them again.
   void look_for_largest() {
     if (const auto* const sent = on_gpu()) max_abs = sent->largest();
     if (on_gpu() == nullptr || !std::isfinite(max_abs)) {
@@ -314,7 +314,7 @@ struct Points::Impl {
     return 4 * static_cast<double>(n) * static_cast<double>(d);
   }
 
-  /// The points on the GPU, or null: not in a forked process, where it cannot be used, though it has them.
+  /// The points on the GPU, or null. Also null in a forked process: it cannot use the GPU, even if that has them.
   [[nodiscard]] const SentRows* on_gpu() const {
     if (elsewhere != nullptr) {
       require_gpu();
@@ -332,7 +332,7 @@ struct Points::Impl {
     return copied.data();
   }
 
-  /// From or to an array of the caller, which may be on a GPU where the points are.
+  /// From or to an array of the caller. If the points are on a GPU, so may be the array.
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) const {
     if (elsewhere == nullptr) {
@@ -448,8 +448,8 @@ struct Points::Impl {
     k = problem.shape.k;
   }
 
-  /// Sends the points to the GPU, if one can be used, once for all engines and seeds. If they do not fit next to
-  /// what those keep, each sends its own.
+  /// Sends the points to the GPU, if one can be used, once for all engines and seeds. If memory does not hold them
+  /// next to what engines keep, each engine sends them itself.
   void send_rows() {
     if (rows != nullptr || elsewhere != nullptr || !kmeans_exact_gpu::problem().empty()) return;
     rows = kmeans_exact_gpu::send_rows(points, n, d);
@@ -543,7 +543,7 @@ struct Points::Impl {
     largest_of("centroid", centroids, clusters, d, 1);
     const auto squares_between = level_of_this_processor().squares;
     constexpr std::int64_t kSquares = std::int64_t{1} << 15;
-    // Centroids are packed for each part, so it has some rows.
+    // Packing the centroids, once a part, has to pay: a part has at least 32 rows.
     const std::int64_t some = std::max<std::int64_t>(kSquares / clusters, 32);
     try {
       kmeans::for_each_part(
@@ -574,7 +574,7 @@ struct Points::Impl {
       try {
         return sent->inertia(centroids, clusters, labels);
       } catch (const std::exception&) {
-        if (elsewhere != nullptr) throw;  // else the host has the points, if the GPU has no room
+        if (elsewhere != nullptr) throw;  // else the host's points will do
       }
     }
     const float* const given = readable();
@@ -626,7 +626,7 @@ struct Points::Impl {
     return *summed.lost;
   }
 
-  /// A batch on a GPU that can be used, all problems at once. False: one after the other is right.
+  /// All problems of a batch at once, on a GPU. False if that is not possible: then they run one after the other.
   static bool lloyd_at_once(const Batch& batch, float* centroids, std::int32_t* labels,
                             Result* results, const Options& options, int threads) {
     check_batch(batch);
@@ -662,7 +662,7 @@ struct Points::Impl {
                                       .spherical = options.metric == Metric::cosine},
                                      why_not);
     if (work == nullptr) return false;
-    // Some tenths of a second of a multiprocessor, which may have several of the problems, one after the other.
+    // What a multiprocessor does in some tenths of a second. It may get several problems, one after the other.
     constexpr double kProducts = 1e10;
     const kmeans::Sizes s = kmeans::Shape{n, d, k};
     const double turns = std::ceil(static_cast<double>(problems) / 100);
@@ -684,7 +684,7 @@ struct Points::Impl {
     return true;
   }
 
-  /// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
+  /// Checks the points and weights and chooses seeds. That takes at most `bytes` of memory.
   template <class Choose>
   void choose(std::int64_t clusters, const std::int64_t* weights, double bytes,
               const Choose& chosen_from) {
@@ -712,7 +712,7 @@ struct Points::Impl {
     }
   }
 
-  const float* points = nullptr;  // where they are elsewhere, addresses that cannot be read
+  const float* points = nullptr;  // the host cannot read them if they are `elsewhere`
   std::int64_t n;
   std::int64_t d;
   int threads = 1;
@@ -780,7 +780,7 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
   const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
   std::vector<float> copied;
   centroids = impl_->on_host(k, centroids, copied);
-  if (n < k) {  // an engine wants a point a cluster
+  if (n < k) {  // an engine needs at least k points
     const std::int64_t rows = (k + n - 1) / n * n;
     std::vector<float> repeated;
     std::vector<std::int32_t> all_labels;
@@ -827,7 +827,7 @@ double Points::inertia(std::int64_t k, const float* centroids, const std::int32_
 
 void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
                             const std::int64_t* weights, const std::function<void()>& between) {
-  // A squared distance a point, sums of some, and the points that threads look at.
+  // A squared distance for each point, sums over blocks of points, and small buffers of threads.
   const double bytes = 8.1 * static_cast<double>(impl_->n);
   impl_->choose(k, weights, bytes, [&](const SeedingProblem& problem) {
     const auto chosen = kmeans::rows_at(problem, kmeans::plus_plus_rows(problem, k, seed, between));
@@ -837,7 +837,7 @@ void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids
 
 void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
                        const std::int64_t* weights, const std::function<void()>& between) {
-  // A label a point as well, and cells.
+  // Also a label for each point, and the cells.
   const double bytes =
       12.1 * static_cast<double>(impl_->n) +
       40 * static_cast<double>(impl_->d) * static_cast<double>(kmeans::ward_seeds(impl_->n, k));
@@ -847,8 +847,8 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
   });
 }
 
-/// Does work(points, problem, alive) on each problem, one thread each if there are enough problems. From `alive` the
-/// other threads learn that the calling one has given up.
+/// Does work(points, problem, alive) on each problem, one thread each if there are enough problems. `alive`
+/// tells the other threads when the calling one has given up.
 template <class Work>
 void Points::each_of(const Batch& batch, int threads, Device device,
                      const std::function<void()>& between, const Work& work) {

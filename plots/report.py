@@ -174,7 +174,7 @@ def _device_seconds(cell: Cell) -> float | None:
 
 
 def _computed_share(cell: Cell) -> float | None:
-    """Of the distances of brute force, those that the variant formed."""
+    """The share of brute force's distances that the variant formed."""
     return cell.data.get("computed_share") if cell.ok else None
 
 
@@ -322,15 +322,15 @@ def _gpu_ceiling_rows(result: Result) -> list[tuple[str, str]]:
 
 
 def _where(results: Sequence[Result], own: Sequence[Result]) -> str:
-    """The experiments that a notice is about; empty where it is all of the page."""
+    """The experiments that a notice is about; empty if it is about all on the page."""
     if len(own) == len(results):
         return ""
     return f" ({words.listed([result.experiment for result in own])})"
 
 
 def _not_run(result: Result) -> list[str]:
-    """Variants of which the file holds nothing; those of earlier versions call a narrowed run
-    complete."""
+    """Variants that are not in the file. Files of earlier versions call a narrowed run complete, so
+    that is said too."""
     narrowed = narrowed_text(result)
     return [
         f"{text.rstrip('.')}; {narrowed}." if narrowed else text
@@ -339,7 +339,7 @@ def _not_run(result: Result) -> list[str]:
 
 
 def _grave_notices(results: Sequence[Result]) -> list[str]:
-    """What forbids to use the numbers, or to take them for all."""
+    """Why the numbers must not be used, or are not all."""
     return _once_each(
         results,
         lambda r: [text] if (text := build_warning(r)) else [],
@@ -359,7 +359,7 @@ def _notices(results: Sequence[Result]) -> list[str]:
 
 
 def _once_each(results: Sequence[Result], *by_kind: Callable[[Result], Sequence[str]]) -> list[str]:
-    """Each once and with the experiments that it is about."""
+    """Each notice once, with the experiments that it is about."""
     texts: dict[str, list[Result]] = {}
     for find in by_kind:
         for result in results:
@@ -387,14 +387,14 @@ def _disturbances(result: Result) -> list[str]:
 
 
 def _unsteady(cells: Sequence[Cell]) -> str | None:
-    """How many of the cells that were measured have no one number that speaks for them."""
+    """How many of the measured cells are unsteady."""
     measured = [cell for cell in cells if cell.status == "ok"]
     found = sum(bool(cell.unsteady) for cell in measured)
     return _of_measured(found, measured, UNSTEADY)
 
 
 def _noted(cells: Sequence[Cell]) -> str | None:
-    """How many of the cells that were measured have a footnote."""
+    """How many of the measured cells are noted."""
     measured = [cell for cell in cells if cell.status == "ok"]
     return _of_measured(sum(bool(cell.noted) for cell in measured), measured, "noted")
 
@@ -515,7 +515,7 @@ def _value(value: Any) -> str:
 
 
 def _ordered(value: Any) -> tuple[str, str | None]:
-    """Text of a table cell and what it is sorted by: "" for nothing, None for itself."""
+    """Text of a table cell and its sort key: "" for an empty cell, None to sort by the text."""
     return _value(value), "" if value is None else None
 
 
@@ -680,8 +680,8 @@ _BEFORE, _AFTER = re.compile(rf"\s+(?={_TABLE_PARTS})"), re.compile(rf"({_TABLE_
 
 
 def _tightened(text: str) -> str:
-    """Without blanks around the parts of tables, and without the ends of fields, which HTML does
-    not ask for. Nothing of a result reads like a tag here: it is escaped."""
+    """The page without blanks between the parts of tables, and without </td>, which HTML does not
+    need. Texts of results are escaped, so none of them looks like a tag."""
     text = _AFTER.sub(r"\1", _BEFORE.sub("", text))
     return text.replace("</td>", "").replace('<td class="n"', "<td class=n")
 

@@ -213,7 +213,7 @@ std::optional<std::int64_t> difference(std::optional<std::int64_t> after,
   return std::max<std::int64_t>(0, *after - *before);
 }
 
-/// Processors' worth of work by others.
+/// How many processors the work of other processes kept busy.
 std::optional<double> foreign_cpus(const Activity& before, const Activity& after, double seconds,
                                    std::size_t cpus) {
   const auto busy = difference(after.busy_seconds, before.busy_seconds);
@@ -517,7 +517,7 @@ void check_use(const CheckScope& scope, const Activity& before, const Activity& 
   if (!line || std::sscanf(line->c_str(), "%lf", &load) != 1) {
     return add(list, "load", State::unknown, "the system does not report it");
   }
-  // The average looks a minute back: a build that has just ended is in it, and disturbs no more.
+  // The load average covers the last minute, so it may still show a build that has just ended.
   const bool high = load > static_cast<double>(cpus);
   add(list, "load", judged(high && busy.value_or(true)),
       formatted("load average %.2f on %zu CPUs", load, cpus) +
@@ -597,7 +597,7 @@ Activity read_activity(const CheckScope& scope) {
     activity.idle_seconds = times.idle;
     activity.stolen_seconds = times.stolen;
   }
-  // In the made-up trees of tests no work is this process's.
+  // The trees of files that tests make up do not contain this process's work.
   if (scope.root.empty()) activity.own_seconds = own_processor_seconds();
   activity.heat_throttles = heat_throttles(scope);
   read_quota(scope, activity);
@@ -637,7 +637,7 @@ std::vector<std::string> activity_doubts(const std::vector<json>& activities) {
     const double threads = number_in(activity, "threads").value_or(1);
     const double cpus = number_in(activity, "cpus").value_or(1);
     const double foreign = number_in(activity, "others_cpus").value_or(0);
-    // Work on CPUs that the cell leaves free takes none away from it.
+    // Others may use the CPUs that the cell leaves free.
     const double excess = foreign + std::min(threads, cpus) - cpus;
     if (seconds >= kShortestMetered && excess > foreign_limit(static_cast<std::size_t>(cpus))) {
       others.take(excess, formatted("other processes used %.2f of %.0f CPUs while it ran with "
@@ -693,7 +693,7 @@ std::vector<Condition> MachineWatch::conditions(double seconds) const {
                                         std::pair<std::int64_t, double>{number, 0.0});
     const double earlier =
         found != before_.processes.end() && found->first == number ? found->second : 0;
-    // A process number that was given to another meanwhile starts at zero.
+    // Less time than before: the number now belongs to a new process, which started at zero.
     const double used = time >= earlier ? time - earlier : time;
     if (used > kBusyProcess * seconds) ++busy_processes;
   }

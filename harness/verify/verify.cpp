@@ -163,8 +163,8 @@ void merge_tally(LabelTally& into, const LabelTally& from) {
 }
 
 // Squared distances of one point to a group of centroids held coordinate-major (d x kGroup), each
-// summed with t ascending: the exact step's arithmetic, a centroid per lane. In the compiler's vector
-// types: left to itself, it puts coordinates into lanes and shuffles more than it adds.
+// summed with t ascending: the exact step's arithmetic, a centroid per lane. Written with vector types:
+// on its own, the compiler puts coordinates into lanes and shuffles more than it adds.
 constexpr std::int64_t kGroup = 16;
 constexpr std::int64_t kLanes = 4;
 using Lanes
@@ -232,8 +232,8 @@ class ExactDistances {
     return nearest_in(distances);
   }
 
-  // Fills one set of distances a point. The points pass over a group of centroids together, since
-  // all centroids may be far larger than a cache.
+  // Fills distances[p] for every point p. All points are compared with one group of centroids before the
+  // next, since a cache may not hold all centroids.
   void to_each(std::span<const T* const> points, std::span<std::vector<double>> distances) const {
     for (std::size_t p = 0; p < points.size(); ++p) {
       distances[p].resize(grouped_.size() / static_cast<std::size_t>(d_));
@@ -459,8 +459,8 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   std::vector<double> low(k * d, 0);  // compensation (Neumaier)
 
   // If all sums fit a cache, the threads share the coordinates, and each reads row after row. Otherwise
-  // they share the clusters, in a few groups a thread since sizes differ; if these are too few, the
-  // coordinates too.
+  // they share the clusters, four groups a thread, since clusters differ in size; if there are too few
+  // clusters, also the coordinates.
   const bool cached = k * d <= 1 << 14 && d >= 16 * step.threads;
   const std::int64_t groups =
       cached ? 1 : std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
@@ -593,8 +593,7 @@ std::string place(std::int64_t j, std::int64_t t) {
   return "cluster " + std::to_string(j) + ", coordinate " + std::to_string(t);
 }
 
-// Where the wrong labels are, since mistakes live at the end: a tail that was left out, the last
-// point.
+// Where the wrong labels are. Often it is the end: a tail that was left out, or the last point.
 std::string whereabouts(const LabelTally& tally, std::int64_t bad, std::int64_t n) {
   const std::string point = "point " + std::to_string(tally.first_bad);
   if (n > 1 && tally.first_bad == n - 1) {
@@ -657,7 +656,7 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
 
 namespace {
 
-// Has the step changed this centroid, by more than is unknown of where it was before?
+// Has the step moved this centroid by more than its starting place is uncertain?
 template <class T>
 bool has_moved(const StepEvidence<T>& step, std::int64_t j) {
   const std::int64_t d = step.shape.d;
@@ -683,7 +682,7 @@ bool has_moved_since_another_run(const Traits& traits, const StepEvidence<T>& st
   return has_moved(other, j);
 }
 
-// May this centroid be a mean of some of these points? No coordinate of one is beyond all of theirs.
+// May this centroid be a mean of some of these points? Then each coordinate lies between their least and largest.
 template <class T>
 bool may_be_mean_of(const StepEvidence<T>& step, const std::vector<std::int64_t>& points,
                     std::int64_t j) {

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) seen ^= words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
   }
-  // Hardly ever true, but the compiler cannot know: nothing that was read is dead.
+  // Hardly ever true. The compiler cannot know that, so it keeps every load.
   if (seen == 0x5bd1e995U) *dev_sink = seen;
 }
 
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   T sum = 0;
 #pragma unroll
   for (int c = 0; c < kChains; ++c) sum += chains[c];
-  if (sum == T(123456789)) *dev_sink = sum;  // out of reach, which the compiler cannot know
+  if (sum == T(123456789)) *dev_sink = sum;  // never true, but the compiler cannot know
 }
 
 __global__ void empty_kernel() {}
@@ -216,7 +216,7 @@ class Stopwatch {
   template <class Work>
   double best_seconds(int repetitions, const Work& work) const {
     work();
-    // Or the first one would be put into the stream while the device still works.
+    // So that the first repetition does not queue behind the uncounted one.
     KMEANS_CUDA(cudaStreamSynchronize(stream_));
     double best = kInfinite;
     for (int r = 0; r < repetitions; ++r) best = std::min(best, seconds(work));
@@ -231,7 +231,7 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Memory of the host that the device reaches without a detour.
+/// Page-locked memory of the host, which the device reads and writes directly.
 class PinnedMemory {
  public:
   explicit PinnedMemory(std::size_t bytes) { KMEANS_CUDA(cudaMallocHost(&data_, bytes)); }
@@ -292,8 +292,8 @@ std::int64_t whole_units(double bytes) {
   return std::max<std::int64_t>(static_cast<std::int64_t>(bytes) / kArrayUnit, 1) * kArrayUnit;
 }
 
-/// 4 GiB, or a quarter of the memory that is free; never so little that the cache would hold it,
-/// as far as that can be had.
+/// 4 GiB, or a quarter of the free memory if that is less; but, if memory allows, more than the cache
+/// would hold.
 std::int64_t array_bytes(double effort, const GpuDevice& gpu) {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -366,7 +366,7 @@ class MemoryCeilings {
   /// {to the device, from the device} between the array and memory of the host.
   std::pair<json, json> transfer(void* host) const {
     const auto size = static_cast<std::size_t>(transfer_bytes_);
-    // First from the device: random values, and pages that exist, for the way back.
+    // From the device first: this fills the host's pages with random values, for the way back.
     const double from = watch_.best_seconds(kRepetitions, [&] {
       KMEANS_CUDA(
           cudaMemcpyAsync(host, array_.data(), size, cudaMemcpyDeviceToHost, watch_.stream()));
@@ -522,7 +522,7 @@ class MatrixProducts {
  private:
   static constexpr double kSeconds = 0.06;  // of repetitions of one kind: some milliseconds each
 
-  /// 8192, or what an effort below 1 or a small memory allows.
+  /// 8192, or less if the effort is below 1 or memory is small.
   static std::int64_t size_for(double effort) {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -556,8 +556,8 @@ class MatrixProducts {
     return best;
   }
 
-  /// Some elements against float64. Rounding stays far below the bound, and a sum of other products
-  /// hardly ever does. Whole numbers have no rounding, and float64 holds them.
+  /// Compares some elements with float64. Rounding stays far below the bound; a wrong sum hardly ever
+  /// does. Integer products have no rounding, and float64 holds them exactly.
   template <class T, class Product>
   void check_product(const T* dev_a, const T* dev_b, const Product* dev_c, std::int64_t n) const {
     const auto edge = static_cast<std::size_t>(n);
@@ -667,8 +667,8 @@ nlohmann::json measure_gpu_ceilings(double effort) {
   const Stream stream;
   const Stopwatch watch(stream);
   const auto before = gpu_state(gpu->uuid);
-  // An idle GPU takes a while to raise its clocks, so the second measure of the work is the right
-  // one. What the GPU says meanwhile is worth keeping.
+  // An idle GPU takes a while to raise its clocks, so the work is measured twice and the second time
+  // counts. The GPU's state meanwhile is kept.
   const auto under_load = attempt("the GPU's state under load", [&] {
     const MultiplyAdds<float> work(*gpu, watch);
     const double seconds = 0.1 * std::clamp(effort, 0.1, 1.0);
