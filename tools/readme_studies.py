@@ -67,7 +67,7 @@ def whole_fits(result: Result, own: str, yardstick: str) -> str:
         )
     text += f". {', '.join(rest)}" if rest else ""
     if near and len(near) < len(tried):
-        text += "; at the others their defaults do not get there"
+        text += "; at the others their defaults do not come that near"
     text += "."
     if shorter:
         above = _between((row["excess"] for row in shorter), percent)
