@@ -40,23 +40,18 @@ static __global__ void copy_points_as_bytes_kernel(const float* __restrict__ dev
   if (i >= s.point_tiles * kTileRows) return;
   Byte* tile = dev_copy + i / kTileRows * tile_elements(s);
   const int row = static_cast<int>(i % kTileRows);
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
+  CopySquares squares;
   for (int t = lane; t < s.d; t += 32) {
     double x = 0;
     if (i < s.n) x = (static_cast<double>(dev_points[i * s.d + t]) - dev_mean[t]) * scale;
     const double copy = fmin(fmax(rint(x / steps.step), -1.0 * kMost), 1.0 * kMost);
-    const double kept = copy * steps.step;
-    squared += x * x;
-    squared_copy += kept * kept;
-    squared_rest += (x - kept) * (x - kept);
+    squares.add(x, copy * steps.step);
     tile[place_in_tile<Byte>(kTileRows, row, t)] = static_cast<Byte>(copy);
   }
   constexpr double kUp = 1 + 0x1p-30;  // above the roundings of these sums and roots
-  const double square = fmax(warp_sum(squared), warp_sum(squared_copy));
+  const double square = fmax(warp_sum(squares.whole), warp_sum(squares.copy));
   const double length = ceil(kUp * sqrt(square) / steps.of_lengths);
-  const double rest = ceil(kUp * sqrt(warp_sum(squared_rest)) / steps.of_rests);
+  const double rest = ceil(kUp * sqrt(warp_sum(squares.rest)) / steps.of_rests);
   const bool fits = length <= kLengthParts * kMost && rest <= kRestParts * kMost;
   const int whole_length = fits ? static_cast<int>(length) : 0;
   const int whole_rest = fits ? static_cast<int>(rest) : 0;
@@ -171,10 +166,92 @@ static __global__ void __launch_bounds__(kOrderThreads)
   }
 }
 
+/// The warp: how far the centroids of a tile reach, that from place `first` on.
+__device__ __forceinline__ float reach_of_tile(const Extents& s, std::int64_t first,
+                                               const float* __restrict__ dev_reaches,
+                                               const std::int32_t* __restrict__ dev_order) {
+  float reach = 0;
+  for (int c = static_cast<int>(threadIdx.x) % 32; c < s.columns; c += 32) {
+    const std::int64_t other = first + c;
+    if (other < s.k) reach = fmaxf(reach, dev_reaches[dev_order[other]]);
+  }
+  return __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(reach)));
+}
+
+/// What a centroid's other columns hold, in the tile's units.
+struct ByteBound {
+  static constexpr double kUp = 1 + 0x1p-30;
+  static constexpr double kRounded =
+      0x1p-28;  // far more than float64's own roundings, of the squared lengths
+  static constexpr double kMostByLength = kByLengthParts * kMost;
+  static constexpr double kMostByRest = kByRestParts * kMost;
+
+  double half_norm;
+  double rest;
+  double length;
+  double norm;  // whole
+  long long whole_by_length;
+  long long whole_by_rest;
+  bool too_far;
+
+  __device__ __forceinline__ ByteBound(const CopySquares& squares, bool exists, const Extents& s,
+                                       const ByteSteps& steps, float unit)
+      : half_norm(warp_sum(squares.whole) / 2),
+        rest(kUp * sqrt(warp_sum(squares.rest))),
+        length(kUp * sqrt(warp_sum(squares.copy))) {
+    // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|, in units, rounded up.
+    const double by_length = ceil(kUp * rest * steps.of_lengths / unit);
+    const double by_rest = ceil(kUp * length * steps.of_rests / unit);
+    // What the parts do not hold is subtracted as for the longest point.
+    const double beyond = fmax(by_length - kMostByLength, 0.0) * (kLengthParts * kMost) +
+                          fmax(by_rest - kMostByRest, 0.0) * (kRestParts * kMost);
+    const double most = most_of_norm(s);
+    norm = floor(half_norm * (1 - kRounded) / unit) - 1 - beyond;
+    norm = exists ? fmin(norm, most) : most;
+    too_far = norm < -most;
+    if (too_far) norm = 0;
+    whole_by_length = static_cast<long long>(exists ? fmin(by_length, kMostByLength) : 0.0);
+    whole_by_rest = static_cast<long long>(exists ? fmin(by_rest, kMostByRest) : 0.0);
+  }
+
+  /// The warp: those columns of a row.
+  __device__ __forceinline__ void store(const Extents& s, Byte* tile, int row) const {
+    const auto whole_norm = static_cast<long long>(norm);
+    const long long last = ((whole_norm % kMost) + kMost) % kMost;
+    const long long first = (whole_norm - last) / kMost;
+    for (int e = static_cast<int>(threadIdx.x) % 32; e < s.padded - s.d; e += 32) {
+      int value = 0;
+      if (e == 0) {
+        value = static_cast<int>(last);
+      } else if (e <= kLengthColumns) {
+        value = -part_of(whole_by_length, (e - 1) % kByLengthParts);
+      } else if (e < kOtherColumns) {
+        value = -part_of(whole_by_rest, (e - 1 - kLengthColumns) % kByRestParts);
+      } else {
+        value = part_of(first, e - kOtherColumns);
+      }
+      tile[place_in_tile<Byte>(s.columns, row, static_cast<int>(s.d) + e)] =
+          static_cast<Byte>(value);
+    }
+  }
+
+  /// What upper and lower bounds are apart: by a point's length, by its rest, and by nothing.
+  [[nodiscard]] __device__ __forceinline__ float4 widths(bool exists, const ByteSteps& steps,
+                                                         float unit) const {
+    const double wide_by_length =
+        2 * fmax(rest, static_cast<double>(whole_by_length) * unit / steps.of_lengths);
+    const double wide_by_rest =
+        2 * fmax(length, static_cast<double>(whole_by_rest) * unit / steps.of_rests);
+    const double wide = half_norm * (1 + 2 * kRounded) - norm * unit;
+    return {__double2float_ru(kUp * wide_by_length + 0x1p-60),
+            __double2float_ru(kUp * wide_by_rest + 0x1p-60),
+            exists ? __double2float_ru(kUp * wide + 0x1p-60) : INFINITY, 0.0F};
+  }
+};
+
 /// A warp a place in the order: the centroid's copy, less than zero, with the tile's step.
-/// dev_units: per tile what an integer of the products is, and its inverse. dev_widths: per place
-/// what upper and lower bounds are apart, by a point's length, by its rest, and by nothing. Places
-/// past the last centroid have the largest norm and no upper bound; the passes leave them out.
+/// dev_units: per tile what an integer of the products is, and its inverse. dev_widths: per place,
+/// ByteBound's. Places past the last centroid have the largest norm and no upper bound; the passes leave them out.
 static __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
                                              const float* __restrict__ dev_mean, double scale,
                                              ByteSteps steps, const float* __restrict__ dev_reaches,
@@ -189,79 +266,25 @@ static __global__ void copy_centroids_kernel(const float* __restrict__ dev_centr
   if (place >= std::int64_t{s.centroid_tiles} * s.columns) return;
   Byte* tile = dev_copy + place / s.columns * s.columns * s.padded;
   const int row = static_cast<int>(place % s.columns);
-  float reach = 0;
-  for (int c = lane; c < s.columns; c += 32) {
-    const std::int64_t other = place - row + c;
-    if (other < s.k) reach = fmaxf(reach, dev_reaches[dev_order[other]]);
-  }
-  reach = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(reach)));
+  const float reach = reach_of_tile(s, place - row, dev_reaches, dev_order);
   const float step = step_above(reach / kMost);
   const float unit = __fmul_rn(steps.step, step);  // exactly
   const bool exists = place < s.k;
   const float* dev_own = dev_centroids + (exists ? std::int64_t{dev_order[place]} * s.d : 0);
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
+  CopySquares squares;
   for (int t = lane; t < s.d; t += 32) {
     double c = 0;
     if (exists) c = (static_cast<double>(dev_own[t]) - dev_mean[t]) * scale;
     if (!(fabs(c) <= kFarthestCoordinate)) c = 0;  // divide_kernel says so
     const double copy = fmin(fmax(rint(c / step), -1.0 * kMost), 1.0 * kMost);
-    const double kept = copy * step;
-    squared += c * c;
-    squared_copy += kept * kept;
-    squared_rest += (c - kept) * (c - kept);
+    squares.add(c, copy * step);
     tile[place_in_tile<Byte>(s.columns, row, t)] = static_cast<Byte>(-copy);
   }
-  constexpr double kUp = 1 + 0x1p-30;
-  constexpr double kRounded =
-      0x1p-28;  // far more than float64's own roundings, of the squared lengths
-  const double half_norm = warp_sum(squared) / 2;
-  const double rest = kUp * sqrt(warp_sum(squared_rest));
-  const double length = kUp * sqrt(warp_sum(squared_copy));
-  // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|, in units, rounded up.
-  const double by_length = ceil(kUp * rest * steps.of_lengths / unit);
-  const double by_rest = ceil(kUp * length * steps.of_rests / unit);
-  // What the parts do not hold is subtracted as for the longest point.
-  constexpr double kMostByLength = kByLengthParts * kMost;
-  constexpr double kMostByRest = kByRestParts * kMost;
-  const double beyond = fmax(by_length - kMostByLength, 0.0) * (kLengthParts * kMost) +
-                        fmax(by_rest - kMostByRest, 0.0) * (kRestParts * kMost);
-  const double most = most_of_norm(s);
-  double norm = floor(half_norm * (1 - kRounded) / unit) - 1 - beyond;
-  norm = exists ? fmin(norm, most) : most;
-  if (norm < -most) {
-    if (lane == 0) dev_state->too_far = 1;
-    norm = 0;
-  }
-  const auto whole_norm = static_cast<long long>(norm);
-  const long long last = ((whole_norm % kMost) + kMost) % kMost;
-  const long long first = (whole_norm - last) / kMost;
-  const auto whole_by_length =
-      static_cast<long long>(exists ? fmin(by_length, kMostByLength) : 0.0);
-  const auto whole_by_rest = static_cast<long long>(exists ? fmin(by_rest, kMostByRest) : 0.0);
-  for (int e = lane; e < s.padded - s.d; e += 32) {
-    int value = 0;
-    if (e == 0) {
-      value = static_cast<int>(last);
-    } else if (e <= kLengthColumns) {
-      value = -part_of(whole_by_length, (e - 1) % kByLengthParts);
-    } else if (e < kOtherColumns) {
-      value = -part_of(whole_by_rest, (e - 1 - kLengthColumns) % kByRestParts);
-    } else {
-      value = part_of(first, e - kOtherColumns);
-    }
-    tile[place_in_tile<Byte>(s.columns, row, static_cast<int>(s.d) + e)] = static_cast<Byte>(value);
-  }
+  const ByteBound bound(squares, exists, s, steps, unit);
+  if (bound.too_far && lane == 0) dev_state->too_far = 1;
+  bound.store(s, tile, row);
   if (lane == 0) {
-    const double wide_by_length =
-        2 * fmax(rest, static_cast<double>(whole_by_length) * unit / steps.of_lengths);
-    const double wide_by_rest =
-        2 * fmax(length, static_cast<double>(whole_by_rest) * unit / steps.of_rests);
-    const double wide = half_norm * (1 + 2 * kRounded) - norm * unit;
-    dev_widths[place] = {__double2float_ru(kUp * wide_by_length + 0x1p-60),
-                         __double2float_ru(kUp * wide_by_rest + 0x1p-60),
-                         exists ? __double2float_ru(kUp * wide + 0x1p-60) : INFINITY, 0.0F};
+    dev_widths[place] = bound.widths(exists, steps, unit);
     if (row == 0) dev_units[place / s.columns] = {unit, __frcp_rn(unit)};
   }
 }

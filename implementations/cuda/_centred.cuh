@@ -29,6 +29,19 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
+/// A lane's sums over coordinates, scaled: of a row, of its copy, and of what the copy lacks.
+struct CopySquares {
+  double whole = 0;
+  double copy = 0;
+  double rest = 0;
+
+  __device__ __forceinline__ void add(double x, double kept) {
+    whole += x * x;
+    copy += kept * kept;
+    rest += (x - kept) * (x - kept);
+  }
+};
+
 /// The maximum of numbers >= 0, kept as bits, which order as the numbers do.
 __device__ inline void note_largest(float value, unsigned* dev_largest) {
   const unsigned bits = __float_as_uint(value);

@@ -26,9 +26,7 @@ constexpr double kUp = 1 + 0x1p-20;  // above the roundings of sums, roots and w
 
 /// A lane's part of a column: the new centroid, and its copy.
 struct ColumnCopy {
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
+  CopySquares squares;
   bool far = false;  // a coordinate is beyond float16
 
   /// A lane's coordinates of centroid j. sums: its sums, to divide by `count` where that is not 0.
@@ -46,10 +44,7 @@ struct ColumnCopy {
       }
       if (!(fabs(c) <= kFarthest)) far = true, c = 0;
       const __half copy = __double2half(c);
-      const double kept = __half2float(copy);
-      squared += c * c;
-      squared_copy += kept * kept;
-      squared_rest += (c - kept) * (c - kept);
+      squares.add(c, __half2float(copy));
       const int place = args.wide ? place_in_tile(args.columns, j, t)
                                   : place_in_columns(steps, j % kMmaColumns, t);
       block[place] = __hneg(copy);
@@ -91,9 +86,9 @@ static __global__ void move_centroids_kernel(PassArguments args,
   // most twenty terms, if four products are added at a time, lose 2^-23 of all magnitudes. The
   // comparisons' own roundings are within 2^-20 of them.
   const double share = (steps + (args.wide ? 2 : 1)) * 20 * 0x1p-23 + 0x1p-20;
-  const double half_norm = warp_sum(copy.squared) / 2 + args.bias.added;
-  const double length = kUp * sqrt(warp_sum(copy.squared_copy));
-  const double rest = kUp * sqrt(warp_sum(copy.squared_rest));
+  const double half_norm = warp_sum(copy.squares.whole) / 2 + args.bias.added;
+  const double length = kUp * sqrt(warp_sum(copy.squares.copy));
+  const double rest = kUp * sqrt(warp_sum(copy.squares.rest));
   if (args.wide) {
     if (half_norm > kFarthestWide) far = true;
     write_norm_step(args, j, steps, exists && !far ? half_norm : kFarFromAllWide, block);

@@ -12,6 +12,7 @@
 namespace kmeans::cuda {
 
 constexpr int kSearchThreads = 256;
+constexpr int kSearchWarps = kSearchThreads / 32;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
 
@@ -31,6 +32,131 @@ static __global__ void transpose_centroids_kernel(const float* __restrict__ dev_
   }
 }
 
+/// What a block of search_kernel keeps in shared memory.
+struct SearchMemory {
+  float x[kSearchPoints][kSearchCoordinates];
+  float leasts[kSearchPoints][kSearchWarps];
+  float seconds[kSearchPoints][kSearchWarps];
+  int nearests[kSearchPoints][kSearchWarps];
+  std::int64_t own_points[kSearchPoints];
+  bool undecided[kSearchPoints];
+  double exacts[kSearchThreads];
+  std::int64_t labels[kSearchThreads];
+};
+
+/// Of each of the block's points: the least two float32 distances, and the nearest centroid, among those that
+/// were offered to a thread.
+struct LeastDistances {
+  float least[kSearchPoints];
+  float second[kSearchPoints];
+  int nearest[kSearchPoints];
+
+  __device__ __forceinline__ LeastDistances() {
+#pragma unroll
+    for (int p = 0; p < kSearchPoints; ++p) least[p] = second[p] = INFINITY, nearest[p] = 0;
+  }
+  __device__ __forceinline__ void offer(const float (&distance)[kSearchPoints], std::int64_t j) {
+#pragma unroll
+    for (int p = 0; p < kSearchPoints; ++p) {
+      nearest[p] = distance[p] < least[p] ? static_cast<int>(j) : nearest[p];
+      second[p] = fminf(second[p], fmaxf(least[p], distance[p]));
+      least[p] = fminf(least[p], distance[p]);
+    }
+  }
+  /// The warp's, to shared memory.
+  __device__ __forceinline__ void reduce_over_warp(SearchMemory& memory, int warp, int lane) {
+#pragma unroll
+    for (int p = 0; p < kSearchPoints; ++p) {
+      for (int distance = 16; distance > 0; distance /= 2) {
+        const float other = __shfl_xor_sync(kAllLanes, least[p], distance);
+        const float other_second = __shfl_xor_sync(kAllLanes, second[p], distance);
+        const int other_nearest = __shfl_xor_sync(kAllLanes, nearest[p], distance);
+        second[p] = fminf(fminf(second[p], other_second), fmaxf(least[p], other));
+        if (other < least[p]) least[p] = other, nearest[p] = other_nearest;
+      }
+      if (lane == 0) {
+        memory.leasts[p][warp] = least[p];
+        memory.seconds[p][warp] = second[p];
+        memory.nearests[p][warp] = nearest[p];
+      }
+    }
+  }
+};
+
+/// Squared distances of the block's points to the thread's centroid j, stretches of coordinates in
+/// shared memory.
+__device__ __forceinline__ void add_squares(SearchMemory& memory,
+                                            const float* __restrict__ dev_points, std::int64_t d,
+                                            const float* __restrict__ dev_columns,
+                                            std::int64_t pitch, std::int64_t j,
+                                            float (&distance)[kSearchPoints]) {
+  for (std::int64_t from = 0; from < d; from += kSearchCoordinates) {
+    const int coordinates = static_cast<int>(min(std::int64_t{kSearchCoordinates}, d - from));
+    __syncthreads();
+    for (int e = threadIdx.x; e < kSearchPoints * coordinates; e += kSearchThreads) {
+      memory.x[e / coordinates][e % coordinates] =
+          dev_points[memory.own_points[e / coordinates] * d + from + e % coordinates];
+    }
+    __syncthreads();
+    for (int t = 0; t < coordinates; ++t) {
+      const float c = dev_columns[(from + t) * pitch + j];
+#pragma unroll
+      for (int p = 0; p < kSearchPoints; ++p) {
+        const float difference = __fsub_rn(memory.x[p][t], c);
+        distance[p] = __fmaf_rn(difference, difference, distance[p]);
+      }
+    }
+  }
+}
+
+/// A thread a point: the label by float32, if that decides.
+__device__ __forceinline__ void decide_by_float32(SearchMemory& memory, int points, float factor,
+                                                  std::int32_t* __restrict__ dev_nearest) {
+  if (threadIdx.x >= kSearchPoints) return;
+  const int p = static_cast<int>(threadIdx.x);
+  float best = INFINITY;
+  float next = INFINITY;
+  int label = 0;
+  for (int w = 0; w < kSearchWarps; ++w) {
+    next = fminf(fminf(next, memory.seconds[p][w]), fmaxf(best, memory.leasts[p][w]));
+    if (memory.leasts[p][w] < best) best = memory.leasts[p][w], label = memory.nearests[p][w];
+  }
+  memory.undecided[p] = p < points && !(next > __fmaf_rn(best, factor, kSearchTiny));
+  if (p < points && !memory.undecided[p]) dev_nearest[memory.own_points[p]] = label;
+}
+
+/// The label of the block's point p as defined, a thread some centroids; the lowest index wins.
+__device__ __forceinline__ void decide_as_defined(SearchMemory& memory, int p,
+                                                  const float* __restrict__ dev_points,
+                                                  std::int64_t d,
+                                                  const float* __restrict__ dev_columns,
+                                                  std::int64_t k, std::int64_t pitch,
+                                                  std::int32_t* __restrict__ dev_nearest) {
+  double exact = INFINITY;
+  std::int64_t label = 0;
+  for (std::int64_t j = threadIdx.x; j < k; j += kSearchThreads) {
+    double distance = 0;
+    for (std::int64_t t = 0; t < d; ++t) {
+      distance = add_exact_square(distance, dev_points[memory.own_points[p] * d + t],
+                                  dev_columns[t * pitch + j]);
+    }
+    if (distance < exact) exact = distance, label = j;
+  }
+  memory.exacts[threadIdx.x] = exact;
+  memory.labels[threadIdx.x] = label;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < kSearchThreads; ++w) {
+      if (memory.exacts[w] < exact || (memory.exacts[w] == exact && memory.labels[w] < label)) {
+        exact = memory.exacts[w];
+        label = memory.labels[w];
+      }
+    }
+    dev_nearest[memory.own_points[p]] = static_cast<std::int32_t>(label);
+  }
+  __syncthreads();
+}
+
 /// Sixteen of these points a block at a time, a thread a centroid: float32, then as defined.
 static __global__ void __launch_bounds__(kSearchThreads)
     search_kernel(const float* __restrict__ dev_points, std::int64_t d,
@@ -38,12 +164,7 @@ static __global__ void __launch_bounds__(kSearchThreads)
                   float factor, bool last, TensorState* __restrict__ dev_state,
                   const std::int32_t* __restrict__ dev_crowded,
                   std::int32_t* __restrict__ dev_nearest) {
-  __shared__ float x[kSearchPoints][kSearchCoordinates];
-  __shared__ float leasts[kSearchPoints][kSearchThreads / 32];
-  __shared__ float seconds[kSearchPoints][kSearchThreads / 32];
-  __shared__ int nearests[kSearchPoints][kSearchThreads / 32];
-  __shared__ std::int64_t own_points[kSearchPoints];
-  __shared__ bool undecided[kSearchPoints];
+  __shared__ SearchMemory memory;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto count = static_cast<std::int64_t>(dev_state->crowded);
@@ -55,97 +176,23 @@ static __global__ void __launch_bounds__(kSearchThreads)
     const int points = static_cast<int>(min(std::int64_t{kSearchPoints}, count - first));
     __syncthreads();
     if (threadIdx.x < kSearchPoints) {
-      own_points[threadIdx.x] = dev_crowded[first + min(static_cast<int>(threadIdx.x), points - 1)];
+      memory.own_points[threadIdx.x] =
+          dev_crowded[first + min(static_cast<int>(threadIdx.x), points - 1)];
     }
-    float least[kSearchPoints];
-    float second[kSearchPoints];
-    int nearest[kSearchPoints];
-#pragma unroll
-    for (int p = 0; p < kSearchPoints; ++p) least[p] = second[p] = INFINITY, nearest[p] = 0;
+    LeastDistances own;
     for (std::int64_t base = 0; base < pitch; base += kSearchThreads) {
       const std::int64_t j = base + threadIdx.x;
       float distance[kSearchPoints] = {};
-      for (std::int64_t from = 0; from < d; from += kSearchCoordinates) {
-        const int coordinates = static_cast<int>(min(std::int64_t{kSearchCoordinates}, d - from));
-        __syncthreads();
-        for (int e = threadIdx.x; e < kSearchPoints * coordinates; e += kSearchThreads) {
-          x[e / coordinates][e % coordinates] =
-              dev_points[own_points[e / coordinates] * d + from + e % coordinates];
-        }
-        __syncthreads();
-        for (int t = 0; t < coordinates; ++t) {
-          const float c = dev_columns[(from + t) * pitch + j];
-#pragma unroll
-          for (int p = 0; p < kSearchPoints; ++p) {
-            const float difference = __fsub_rn(x[p][t], c);
-            distance[p] = __fmaf_rn(difference, difference, distance[p]);
-          }
-        }
-      }
-#pragma unroll
-      for (int p = 0; p < kSearchPoints; ++p) {
-        nearest[p] = distance[p] < least[p] ? static_cast<int>(j) : nearest[p];
-        second[p] = fminf(second[p], fmaxf(least[p], distance[p]));
-        least[p] = fminf(least[p], distance[p]);
-      }
+      add_squares(memory, dev_points, d, dev_columns, pitch, j, distance);
+      own.offer(distance, j);
     }
-#pragma unroll
-    for (int p = 0; p < kSearchPoints; ++p) {
-      for (int distance = 16; distance > 0; distance /= 2) {
-        const float other = __shfl_xor_sync(kAllLanes, least[p], distance);
-        const float other_second = __shfl_xor_sync(kAllLanes, second[p], distance);
-        const int other_nearest = __shfl_xor_sync(kAllLanes, nearest[p], distance);
-        second[p] = fminf(fminf(second[p], other_second), fmaxf(least[p], other));
-        if (other < least[p]) least[p] = other, nearest[p] = other_nearest;
-      }
-      if (lane == 0) {
-        leasts[p][warp] = least[p];
-        seconds[p][warp] = second[p];
-        nearests[p][warp] = nearest[p];
-      }
-    }
+    own.reduce_over_warp(memory, warp, lane);
     __syncthreads();
-    if (threadIdx.x < kSearchPoints) {
-      const int p = static_cast<int>(threadIdx.x);
-      float best = INFINITY;
-      float next = INFINITY;
-      int label = 0;
-      for (int w = 0; w < kSearchThreads / 32; ++w) {
-        next = fminf(fminf(next, seconds[p][w]), fmaxf(best, leasts[p][w]));
-        if (leasts[p][w] < best) best = leasts[p][w], label = nearests[p][w];
-      }
-      undecided[p] = p < points && !(next > __fmaf_rn(best, factor, kSearchTiny));
-      if (p < points && !undecided[p]) dev_nearest[own_points[p]] = label;
-    }
+    decide_by_float32(memory, points, factor, dev_nearest);
     __syncthreads();
     for (int p = 0; p < points; ++p) {
-      if (!undecided[p]) continue;
-      // As defined, a thread some centroids; the lowest index wins.
-      double exact = INFINITY;
-      std::int64_t label = 0;
-      for (std::int64_t j = threadIdx.x; j < k; j += kSearchThreads) {
-        double distance = 0;
-        for (std::int64_t t = 0; t < d; ++t) {
-          distance = add_exact_square(distance, dev_points[own_points[p] * d + t],
-                                      dev_columns[t * pitch + j]);
-        }
-        if (distance < exact) exact = distance, label = j;
-      }
-      __shared__ double exacts[kSearchThreads];
-      __shared__ std::int64_t labels[kSearchThreads];
-      exacts[threadIdx.x] = exact;
-      labels[threadIdx.x] = label;
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        for (int w = 1; w < kSearchThreads; ++w) {
-          if (exacts[w] < exact || (exacts[w] == exact && labels[w] < label)) {
-            exact = exacts[w];
-            label = labels[w];
-          }
-        }
-        dev_nearest[own_points[p]] = static_cast<std::int32_t>(label);
-      }
-      __syncthreads();
+      if (!memory.undecided[p]) continue;
+      decide_as_defined(memory, p, dev_points, d, dev_columns, k, pitch, dev_nearest);
     }
   }
 }

@@ -147,6 +147,88 @@ __device__ inline int column_in_tile(int block, int own) {
   return (block % 4 * 4 + own / 2) * 8 + block / 4 * 2 + own % 2;
 }
 
+/// Where the copy of a centroid goes: a row of a tile and, unless that is null, of dev_rows.
+struct CentroidPlace {
+  std::int64_t j;
+  int row;      // in the tile
+  bool exists;  // j < k
+  __half* tile;
+  __half* dev_rows;
+
+  __device__ __forceinline__ void store(const Extents& s, int t, __half value) const {
+    tile[place_in_tile(s.columns, row, t)] = value;
+    if (dev_rows != nullptr && exists) dev_rows[j * s.padded + t] = value;
+  }
+};
+
+/// A warp: the mean of the cluster's points, unless it has none, and its copy, negated.
+__device__ __forceinline__ CopySquares divide_and_copy(
+    const CentroidPlace& place, const Integer* __restrict__ dev_sums, double inverse_scale,
+    float* __restrict__ dev_centroids, const Extents& s, const float* __restrict__ dev_mean,
+    double scale, TensorState* __restrict__ dev_state) {
+  const Integer* sums = dev_sums + place.j * (s.d + 1);
+  const auto count = place.exists && dev_sums != nullptr ? static_cast<long long>(sums[s.d]) : 0;
+  CopySquares squares;
+#pragma unroll 4
+  for (int t = threadIdx.x % 32; t < s.d; t += 32) {
+    double c = 0;
+    if (place.exists) {
+      float* dev_own = dev_centroids + place.j * s.d + t;
+      if (count != 0) {
+        *dev_own = exact_mean(static_cast<long long>(sums[t]), count, inverse_scale);
+      }
+      c = (static_cast<double>(*dev_own) - dev_mean[t]) * scale;
+    }
+    if (!(fabs(c) <= kFarthest)) {
+      dev_state->too_far = 1;
+      c = 0;
+    }
+    const __half copy = __double2half(c);
+    squares.add(c, __half2float(copy));
+    place.store(s, t, __hneg(copy));
+  }
+  return squares;
+}
+
+/// The warp: the extra columns of the centroid's copy. Returns its widths, in lane 0.
+__device__ __forceinline__ __half2 store_bound(const CentroidPlace& place,
+                                               const CopySquares& squares, const Extents& s,
+                                               const Bias& bias,
+                                               TensorState* __restrict__ dev_state) {
+  constexpr double kUp = 1 + 0x1p-30;
+  const double error = product_error(s.padded);
+  double half_norm = warp_sum(squares.whole) / 2;
+  if (half_norm + bias.added > kFarthestNorm) {  // as float16 below what fills up the last tile
+    dev_state->too_far = 1;
+    half_norm = 0;
+  }
+  const double length = kUp * sqrt(warp_sum(squares.copy));
+  const double rest = kUp * sqrt(warp_sum(squares.rest));
+  // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|; the products' own error by |x~| |c~|.
+  const double above = above_product_error(error);
+  const __half by_length = half_up((rest + error * length) * above);
+  const __half by_rest = half_up(length * above);
+  if (threadIdx.x % 32 != 0) return {};
+  // Its two parts together are 2^-22 of it off, and where they are tiny 2^-25.
+  const double low =
+      half_norm * (1 - norm_share(error)) - kTinyNorm + bias.added * (1 - double{kBiasError});
+  if (!bias.suffices(2 * static_cast<double>(__half2float(by_length)),
+                     2 * static_cast<double>(__half2float(by_rest)),
+                     2 * half_norm * norm_share(error) + 2 * kBiasError * bias.added + 0x1p-21)) {
+    dev_state->too_far = 1;
+  }
+  const __half high_part = __double2half(place.exists ? low : 60000.0);
+  const __half low_part =
+      __double2half(place.exists ? low - static_cast<double>(__half2float(high_part)) : 0.0);
+  const __half extra[kExtra] = {high_part, low_part, __hneg(by_length), __hneg(by_rest)};
+  for (int e = 0; e < s.padded - s.d; ++e) {
+    place.store(s, static_cast<int>(s.d) + e, e < kExtra ? extra[e] : __float2half(0.0F));
+  }
+  // 2 (|x'| by_length + |x' - x~| by_rest), and above the roundings of that.
+  return {half_up(2.0002 * static_cast<double>(__half2float(by_length))),
+          half_up(2.0002 * static_cast<double>(__half2float(by_rest)))};
+}
+
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last),
 /// unless that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row.
 /// Those past the end lie too far away to be nearest. dev_widths: as above; dev_widest: the largest
@@ -163,77 +245,21 @@ static __global__ void __launch_bounds__(kCopyThreads)
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
   }
-  const int lane = threadIdx.x % 32;
   const int own = static_cast<int>(threadIdx.x) / 32;
   const int blocks = s.columns / kWidthBlock;  // of a tile
   const int block = static_cast<int>(blockIdx.x) % blocks;
   const int row =
       s.columns == kWidestColumns ? column_in_tile(block, own) : block * kWidthBlock + own;
   const std::int64_t j = std::int64_t{blockIdx.x} / blocks * s.columns + row;
-  __half* tile = dev_copy + (j - row) * s.padded;
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
-  const bool exists = j < s.k;
-  const auto place = [&](int t, __half value) {
-    tile[place_in_tile(s.columns, row, t)] = value;
-    if (dev_rows != nullptr && exists) dev_rows[j * s.padded + t] = value;
-  };
-  const Integer* sums = dev_sums + j * (s.d + 1);
-  const auto count = exists && dev_sums != nullptr ? static_cast<long long>(sums[s.d]) : 0;
-#pragma unroll 4
-  for (int t = lane; t < s.d; t += 32) {
-    double c = 0;
-    if (exists) {
-      float* dev_own = dev_centroids + j * s.d + t;
-      if (count != 0) {
-        *dev_own = exact_mean(static_cast<long long>(sums[t]), count, inverse_scale);
-      }
-      c = (static_cast<double>(*dev_own) - dev_mean[t]) * scale;
-    }
-    if (!(fabs(c) <= kFarthest)) {
-      dev_state->too_far = 1;
-      c = 0;
-    }
-    const __half copy = __double2half(c);
-    const double kept = __half2float(copy);
-    squared += c * c;
-    squared_copy += kept * kept;
-    squared_rest += (c - kept) * (c - kept);
-    place(t, __hneg(copy));
-  }
-  constexpr double kUp = 1 + 0x1p-30;
-  const double error = product_error(s.padded);
-  double half_norm = warp_sum(squared) / 2;
-  if (half_norm + bias.added > kFarthestNorm) {  // as float16 below what fills up the last tile
-    dev_state->too_far = 1;
-    half_norm = 0;
-  }
-  const double length = kUp * sqrt(warp_sum(squared_copy));
-  const double rest = kUp * sqrt(warp_sum(squared_rest));
-  // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|; the products' own error by |x~| |c~|.
-  const double above = above_product_error(error);
-  const __half by_length = half_up((rest + error * length) * above);
-  const __half by_rest = half_up(length * above);
-  if (lane == 0) {
-    // Its two parts together are 2^-22 of it off, and where they are tiny 2^-25.
-    const double low =
-        half_norm * (1 - norm_share(error)) - kTinyNorm + bias.added * (1 - double{kBiasError});
-    if (!bias.suffices(2 * static_cast<double>(__half2float(by_length)),
-                       2 * static_cast<double>(__half2float(by_rest)),
-                       2 * half_norm * norm_share(error) + 2 * kBiasError * bias.added + 0x1p-21)) {
-      dev_state->too_far = 1;
-    }
-    const __half high_part = __double2half(exists ? low : 60000.0);
-    const __half low_part =
-        __double2half(exists ? low - static_cast<double>(__half2float(high_part)) : 0.0);
-    const __half extra[kExtra] = {high_part, low_part, __hneg(by_length), __hneg(by_rest)};
-    for (int e = 0; e < s.padded - s.d; ++e) {
-      place(static_cast<int>(s.d) + e, e < kExtra ? extra[e] : __float2half(0.0F));
-    }
-    // 2 (|x'| by_length + |x' - x~| by_rest), and above the roundings of that.
-    const __half2 both = {half_up(2.0002 * static_cast<double>(__half2float(by_length))),
-                          half_up(2.0002 * static_cast<double>(__half2float(by_rest)))};
+  const CentroidPlace place{.j = j,
+                            .row = row,
+                            .exists = j < s.k,
+                            .tile = dev_copy + (j - row) * s.padded,
+                            .dev_rows = dev_rows};
+  const CopySquares squares =
+      divide_and_copy(place, dev_sums, inverse_scale, dev_centroids, s, dev_mean, scale, dev_state);
+  const __half2 both = store_bound(place, squares, s, bias, dev_state);
+  if (threadIdx.x % 32 == 0) {
     dev_widths[j] = both;
     widths[own] = both;
   }
