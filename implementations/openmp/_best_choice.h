@@ -46,9 +46,9 @@ struct FamilyCosts {
   }
 
   /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
-  /// float32. Where both cost about the same, bytes, from 16 centroids on also where they cost up to a third
-  /// more: between clusters apart they leave little open and take down to 0.7 of the time, and where they
-  /// leave much they are paused, which costs some 5 %, seldom 10.
+  /// float32; NEON's products are not measured. Where both cost about the same, bytes, from 16 centroids on
+  /// also where they cost up to a third more: between clusters apart they leave little open and take down to
+  /// 0.7 of the time, and where they leave much they are paused, which costs some 5 %, seldom 10.
   [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
     if (instructions == "avx2") return prefers_pairs();
     const bool fast = instructions.starts_with("avx") || instructions == "amx";

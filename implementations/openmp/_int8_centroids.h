@@ -18,9 +18,9 @@ namespace kmeans::openmp {
 class Int8Centroids {
  public:
   Int8Centroids() = default;
-  Int8Centroids(std::int64_t k, std::int64_t d, double radius, int threads, int most,
+  Int8Centroids(std::int64_t k, std::int64_t d, double radius, int threads, const Int8Bytes& bytes,
                 bool with_tiles, bool with_differences)
-      : most_(most),
+      : bytes_(bytes),
         k_(k),
         d_(d),
         words_(round_up(d, 4) / 4),
@@ -119,7 +119,7 @@ class Int8Centroids {
       group.step = static_cast<float>(largest * 1.0000002);  // not below the float64 step
       for (int c = 0; c < group.count; ++c) {
         to_frame(centroids + order_[g * kInt8Group + c] * d_, frame, d_, centroid.data());
-        quantise_centroid(centroid.data(), d_, c, words, group, {}, most_);
+        quantise_centroid(centroid.data(), d_, c, words, group, {}, bytes_);
         if (with_differences_) differences_.put(g, c, centroid.data(), group, words);
       }
       for (int c = group.count; c < kInt8Group; ++c) pad_centroid(c, group);
@@ -161,7 +161,7 @@ class Int8Centroids {
     }
   }
 
-  int most_ = kInt8Most;  // of a point's byte
+  Int8Bytes bytes_ = kInt8Unsigned;  // of points
   std::int64_t k_ = 0;
   std::int64_t d_ = 0;
   std::int64_t words_ = 0;

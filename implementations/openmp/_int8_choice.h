@@ -7,6 +7,7 @@
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -29,7 +30,7 @@ struct Int8Choice {
   Int8Filter filter = nullptr;
   void (*open_tiles)(const Int8Tiling&) = nullptr;  ///< Only where the filter works on tiles.
   void (*close_tiles)() = nullptr;
-  int most = kInt8Most;  ///< Of a point's byte.
+  Int8Bytes bytes = kInt8Unsigned;  ///< Of points.
 };
 
 /// A thread may call the filter while it has one of these.
@@ -69,13 +70,15 @@ inline bool amx_int8_usable() {
 
 /// What this processor can run, the best last.
 inline std::vector<Int8Choice> int8_choices() {
-  std::vector<Int8Choice> choices{{"amx-emulated", int8_amx_emulated::filter,
-                                   int8_amx_emulated::open_tiles, int8_amx_emulated::close_tiles},
-                                  {"plain", int8_plain::filter}};
+  std::vector<Int8Choice> choices{
+      {"amx-emulated", int8_amx_emulated::filter, int8_amx_emulated::open_tiles,
+       int8_amx_emulated::close_tiles},
+      {"dotprod-emulated", int8_dotprod_emulated::filter, nullptr, nullptr, kInt8Signed},
+      {"plain", int8_plain::filter}};
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    choices.push_back({"avx2", int8_avx2::filter, nullptr, nullptr, kInt8MostOfPairs});
+    choices.push_back({"avx2", int8_avx2::filter, nullptr, nullptr, kInt8OfPairs});
   }
 #if defined(KMEANS_INT8_AVXVNNI)
   if (__builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("avx2") &&
@@ -91,6 +94,11 @@ inline std::vector<Int8Choice> int8_choices() {
     if (amx_int8_usable()) {
       choices.push_back({"amx", int8_amx::filter, int8_amx::open_tiles, int8_amx::close_tiles});
     }
+  }
+#endif
+#if defined(KMEANS_INT8_DOTPROD)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {
+    choices.push_back({"dotprod", int8_dotprod::filter, nullptr, nullptr, kInt8Signed});
   }
 #endif
   return choices;

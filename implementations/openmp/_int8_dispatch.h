@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The int8 filter for every processor: by the instructions that multiply bytes and add up 32-bit
-// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), by those
-// that add two products up in 16 bits (AVX2, points of seven bits), or by ordinary ones that give the same
-// integers. The answers are the same everywhere; only scores may round otherwise, which their margins cover.
+// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, AVX-VNNI, and NEON's, of
+// signed bytes), by those that add two products up in 16 bits (AVX2, points of seven bits), or by ordinary
+// ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// which their margins cover.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,20 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#endif
+// Dot products of bytes, where the compiler uses them anyway or compiles for every processor. For those in between, what
+// the region below calls may be compiled for more than the region, and is then not inlined.
+#if defined(__aarch64__) && defined(__linux__)
+#if defined(__ARM_FEATURE_DOTPROD)
+#define KMEANS_INT8_DOTPROD
+#elif !defined(__ARM_FEATURE_CRC32) && !defined(__ARM_FEATURE_ATOMICS) && \
+    !defined(__ARM_FEATURE_AES)
+#define KMEANS_INT8_DOTPROD
+#define KMEANS_INT8_DOTPROD_TARGET "arch=armv8.2-a+dotprod"
+#endif
+#endif
+#if defined(KMEANS_INT8_DOTPROD)
+#include <arm_neon.h>
 #endif
 
 namespace kmeans::openmp {
@@ -61,16 +76,22 @@ namespace int8_plain {
 typedef float Floats __attribute__((vector_size(16)));
 typedef std::int32_t Ints __attribute__((vector_size(16)));
 
+/// One byte of each word, with its sign.
+template <class V>
+[[gnu::always_inline]] inline V signed_byte(const V& words, int byte) {
+  typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
+  return reinterpret_cast<V>(reinterpret_cast<Words>(words) << (24 - 8 * byte)) >> 24;
+}
+
 /// Adds the products of the unsigned bytes of `points` and the signed ones of `centroids`, lane by
 /// lane. Unsigned arithmetic, so that it wraps as the instructions do.
 template <class V>
 [[gnu::always_inline]] inline void dot(V& sums, const V& points, const V& centroids) {
   typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
   const Words words = reinterpret_cast<Words>(points);
-  const Words shifted = reinterpret_cast<Words>(centroids);
   Words sum = reinterpret_cast<Words>(sums);
   for (int byte = 0; byte < 4; ++byte) {
-    const V factor = reinterpret_cast<V>(shifted << (24 - 8 * byte)) >> 24;  // with its sign
+    const V factor = signed_byte(centroids, byte);
     sum += ((words >> (8 * byte)) & 255) * reinterpret_cast<Words>(factor);
   }
   sums = reinterpret_cast<V>(sum);
@@ -119,6 +140,79 @@ using int8_plain::minus_product;
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_TILE
 }  // namespace int8_amx_emulated
+
+/// The code for NEON's products of signed bytes, in plain vectors, for tests.
+namespace int8_dotprod_emulated {
+using int8_plain::bits_at_least;
+using int8_plain::Floats;
+using int8_plain::highest;
+using int8_plain::Ints;
+using int8_plain::minus_product;
+
+template <class V>
+[[gnu::always_inline]] inline void dot(V& sums, const V& points, const V& centroids) {
+  for (int byte = 0; byte < 4; ++byte) {
+    sums += int8_plain::signed_byte(points, byte) * int8_plain::signed_byte(centroids, byte);
+  }
+}
+#define KMEANS_INT8_REGISTERS 3
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_dotprod_emulated
+
+#if defined(KMEANS_INT8_DOTPROD)
+#if defined(KMEANS_INT8_DOTPROD_TARGET)
+KMEANS_BEGIN_TARGET(KMEANS_INT8_DOTPROD_TARGET)
+#endif
+namespace int8_dotprod {
+using int8_plain::Floats;
+using int8_plain::highest;
+using int8_plain::Ints;
+using int8_plain::minus_product;
+
+[[gnu::always_inline]] inline void dot(Ints& sums, const Ints& points, const Ints& centroids) {
+  sums = reinterpret_cast<Ints>(vdotq_s32(reinterpret_cast<int32x4_t>(sums),
+                                          reinterpret_cast<int8x16_t>(points),
+                                          reinterpret_cast<int8x16_t>(centroids)));
+}
+
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
+  const Ints bits = (a >= b) & Ints{1, 2, 4, 8};
+  return vaddvq_u32(reinterpret_cast<uint32x4_t>(bits));
+}
+
+/// A register's half of eight lanes.
+template <class Half, class V>
+[[gnu::always_inline]] inline Half half_of(const V& eight, int half) {
+  Half four;
+  __builtin_memcpy(&four, reinterpret_cast<const char*>(&eight) + half * sizeof four, sizeof four);
+  return four;
+}
+
+[[gnu::always_inline]] inline void dot(EightInts& sums, const EightInts& points,
+                                       const EightInts& centroids) {
+  Ints halves[2];
+  for (int half = 0; half < 2; ++half) {
+    halves[half] = half_of<Ints>(sums, half);
+    dot(halves[half], half_of<Ints>(points, half), half_of<Ints>(centroids, half));
+  }
+  __builtin_memcpy(&sums, halves, sizeof sums);
+}
+
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const EightFloats& a,
+                                                          const EightFloats& b) {
+  return bits_at_least(half_of<Floats>(a, 0), half_of<Floats>(b, 0)) |
+         bits_at_least(half_of<Floats>(a, 1), half_of<Floats>(b, 1)) << 4;
+}
+
+#define KMEANS_INT8_REGISTERS 3
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_dotprod
+#if defined(KMEANS_INT8_DOTPROD_TARGET)
+KMEANS_END_TARGET
+#endif
+#endif
 #pragma GCC diagnostic pop
 
 #if defined(__x86_64__)

@@ -30,7 +30,7 @@ struct Int8PointTerms {
 /// Of each centroid of a group; b is the group's step, q the bytes, z the centroid.
 struct Int8GroupTerms {
   alignas(64) float rate[kInt8Group];           ///< |z|^2 / b
-  alignas(64) std::int32_t offset[kInt8Group];  ///< -128 (or -64) times the sum of q
+  alignas(64) std::int32_t offset[kInt8Group];  ///< -Int8Bytes::zero times the sum of q
   alignas(64) float residual[kInt8Group];       ///< |z - b q|, rounded up, with room for rounding
   alignas(64) float norm[kInt8Group];           ///< |z|, rounded up
   float step = 0;                               ///< b

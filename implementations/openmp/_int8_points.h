@@ -30,8 +30,9 @@ inline void to_frame(const float* row, const Frame<float>& frame, std::int64_t d
 class Int8Points {
  public:
   Int8Points() = default;
-  Int8Points(const Problem<float>& problem, const Frame<float>& frame, int threads, int most)
-      : most_(most),
+  Int8Points(const Problem<float>& problem, const Frame<float>& frame, int threads,
+             const Int8Bytes& bytes)
+      : bytes_(bytes),
         n_(problem.shape.n),
         words_(round_up(problem.shape.d, 4) / 4),
         blocks_(round_up(n_, kInt8Points) / kInt8Points),
@@ -102,7 +103,7 @@ class Int8Points {
         // Padding repeats the last point; nobody looks at it.
         const std::int64_t i = std::min(n_ - 1, block * kInt8Points + p);
         to_frame(problem.points + i * d, frame, d, point.data());
-        quantise_point(point.data(), d, radius_, p, out, terms_[block], {}, most_);
+        quantise_point(point.data(), d, radius_, p, out, terms_[block], {}, bytes_);
         if (has_rows() && block * kInt8Points + p < n_) pack_row(point.data(), d, i);
       }
     }
@@ -114,7 +115,7 @@ class Int8Points {
     std::fill(out + d, out + row_, std::int16_t{0});
   }
 
-  int most_ = kInt8Most;  // of a byte
+  Int8Bytes bytes_ = kInt8Unsigned;
   std::int64_t n_ = 0;
   std::int64_t words_ = 0;
   std::int64_t blocks_ = 0;

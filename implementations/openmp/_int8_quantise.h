@@ -20,10 +20,20 @@ inline constexpr std::int64_t kInt8MostCoordinates = std::int64_t{1} << 18;
 /// Centroids farther from the origin than this multiple of the points' radius are left out.
 inline constexpr double kInt8Far = 3.04;
 
-/// The largest byte of a point: of all instructions, and of those that add two products up in 16 bits,
-/// where (63 + 64) 127 twice is the most that fits.
+/// The largest byte of a centroid.
 inline constexpr int kInt8Most = 127;
-inline constexpr int kInt8MostOfPairs = 63;
+
+/// Bytes of points: at most `most` without the sign, `zero` added.
+struct Int8Bytes {
+  int most = 0;
+  int zero = 0;
+  bool operator==(const Int8Bytes&) const = default;
+};
+/// Of instructions that multiply unsigned bytes by signed ones; of those that add two products up in 16 bits, where
+/// (63 + 64) 127 twice is the most that fits; of those that multiply signed bytes.
+inline constexpr Int8Bytes kInt8Unsigned{127, 128};
+inline constexpr Int8Bytes kInt8OfPairs{63, 64};
+inline constexpr Int8Bytes kInt8Signed{127, 0};
 
 /// How bounds are rounded. Tests take less, and expect that wrong labels or bounds are found.
 struct Int8Rounding {
@@ -135,12 +145,14 @@ inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step,
 /// Point p of a block (words x kInt8Points, zeroed): its bytes and terms.
 inline void quantise_point(const double* coordinates, std::int64_t d, double radius, int p,
                            std::uint32_t* block, Int8PointTerms& terms,
-                           const Int8Rounding& rounding = {}, int most = kInt8Most) {
-  const double wanted = int8_step(extent_of(coordinates, d), d, least_point_step(radius), most);
+                           const Int8Rounding& rounding = {},
+                           const Int8Bytes& bytes = kInt8Unsigned) {
+  const double wanted =
+      int8_step(extent_of(coordinates, d), d, least_point_step(radius), bytes.most);
   terms.rate[p] = static_cast<float>(0.5 / wanted);
   const double step = 0.5 / static_cast<double>(terms.rate[p]);  // as the filter has it
   const Int8Loss loss =
-      quantise(coordinates, d, step, most, most + 1, std::int64_t{4} * kInt8Points,
+      quantise(coordinates, d, step, bytes.most, bytes.zero, std::int64_t{4} * kInt8Points,
                reinterpret_cast<std::uint8_t*>(block + p));
   // At least 128, so that the room in a centroid's residual is worth four units of the sums.
   terms.norm[p] = static_cast<float>(std::max(128.0, std::sqrt(loss.squares)) * rounding.up);
@@ -148,18 +160,19 @@ inline void quantise_point(const double* coordinates, std::int64_t d, double rad
       static_cast<float>(std::sqrt(loss.residual) * rounding.residual / step * rounding.up);
 }
 
-/// Centroid c of a group (words x kInt8Group, zeroed) whose step is set: its bytes and terms. `most` is that
-/// of the points.
+/// Centroid c of a group (words x kInt8Group, zeroed) whose step is set: its bytes and terms. `bytes` are
+/// those of the points.
 inline void quantise_centroid(const double* coordinates, std::int64_t d, int c,
                               std::uint32_t* group_words, Int8GroupTerms& group,
-                              const Int8Rounding& rounding = {}, int most = kInt8Most) {
+                              const Int8Rounding& rounding = {},
+                              const Int8Bytes& bytes = kInt8Unsigned) {
   const double step = group.step;
   const double norm = extent_of(coordinates, d).norm;
   const Int8Loss loss = quantise(coordinates, d, step, kInt8Most, 0, std::int64_t{4} * kInt8Group,
                                  reinterpret_cast<std::uint8_t*>(group_words + c));
   group.inverse = 1 / group.step;
   group.rate[c] = static_cast<float>(norm * norm / step);
-  group.offset[c] = -(most + 1) * loss.sum;
+  group.offset[c] = -bytes.zero * loss.sum;
   group.residual[c] = static_cast<float>(
       (std::sqrt(loss.residual) * rounding.residual + step * rounding.room) * rounding.up);
   group.norm[c] = static_cast<float>(norm * rounding.up);

@@ -78,9 +78,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
     seen_ = SeenCentroids(threads_);
-    if (!same_points) byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
+    if (!same_points) byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.bytes);
     byte_centroids_ =
-        Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
+        Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.bytes,
                       filter_.open_tiles != nullptr, Int8Differences::pay(problem_.shape));
     room_ = int16_room(d, byte_points_.radius());
     packed_.assign(round_up(problem_.shape.n, stretch_points()) / stretch_points(), 0);
@@ -289,7 +289,8 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then 16-bit integers, "
+        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2, dot products of NEON or emulated, chosen at run time), "
+        "then 16-bit integers, "
         "float32, float64",
     .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
     .skips_work = true, .sums = Sums::wide, .supports = openmp::tiled_supports,

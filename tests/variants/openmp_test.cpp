@@ -610,7 +610,7 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
   EXPECT_EQ(brute_family(wide, "avx2", true), "openmp_int8");
   EXPECT_EQ(brute_family(wide, "avx2", false), "openmp_exact");  // not measured
-  for (const char* slow : {"plain", "amx-emulated"}) {
+  for (const char* slow : {"plain", "amx-emulated", "dotprod"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
   EXPECT_EQ(brute_family({100000, 64, 64}, "avx2", true),
