@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,12 @@ def kmeans_bench(
     run = captured([PROGRAM, *arguments], env={**os.environ, **variables})
     assert run.returncode == status, run.stdout + run.stderr
     return run
+
+
+def available_here(*names: str) -> list[str]:
+    """Those of these variants that can run on this machine."""
+    listed = json.loads(kmeans_bench("list", "--json").stdout)["variants"]
+    return [v["name"] for v in listed if v["name"] in names and v["available"]]
 
 
 def says(text: str, *parts: str) -> bool:

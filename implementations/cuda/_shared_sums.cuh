@@ -40,14 +40,18 @@ static __global__ void divide_sums_of_clusters_kernel(const Integer* __restrict_
 class SharedSums {
  public:
   SharedSums() = default;
-  explicit SharedSums(const Problem<float>& problem)
-      : gpus_(problem.shard.devices), k_(problem.shape.k), d_(problem.shape.d) {
+  /// `integers`: that a sum has.
+  explicit SharedSums(const Problem<float>& problem, int integers = 1)
+      : gpus_(problem.shard.devices),
+        k_(problem.shape.k),
+        d_(problem.shape.d),
+        width_(integers * problem.shape.d + 1) {
     const int s = kmeans::exact::sum_exponent(problem.whole_n(), problem.max_abs);
     inverse_scale_ = kmeans::exact::power_of_two(-s);
     if (!shared()) return;
     block_ = ceil_div(k_, gpus_->size());
-    scattered_ = gpus_->size() > 1 && k_ * (d_ + 1) > sums_in_one_call();
-    dev_totals_ = DeviceBuffer<Integer>(scattered_ ? block_ * (d_ + 1) : k_ * (d_ + 1));
+    scattered_ = gpus_->size() > 1 && k_ * width_ > sums_in_one_call();
+    dev_totals_ = DeviceBuffer<Integer>((scattered_ ? block_ : k_) * width_);
     if (scattered_) dev_gathered_ = DeviceBuffer<float>(gpus_->size() * block_ * d_);
   }
 
@@ -57,7 +61,7 @@ class SharedSums {
   /// The length of the array that exchange() reads: sums and counts of k clusters, and zeros that
   /// make all blocks equally long.
   [[nodiscard]] std::int64_t length() const {
-    return (scattered_ ? gpus_->size() * block_ : k_) * (d_ + 1);
+    return (scattered_ ? gpus_->size() * block_ : k_) * width_;
   }
 
   /// Sets dev_centroids (k x d) to the means of the clusters over all GPUs. dev_sums (k x (d + 1)),
@@ -70,24 +74,34 @@ class SharedSums {
   /// The sums and counts over all GPUs, for the caller to divide; or null where dev_centroids are
   /// the means already.
   const Integer* add_up(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
+    return add_up(dev_sums, dev_centroids, stream,
+                  [&](const Integer* dev_totals, float* dev_means, std::int64_t clusters) {
+                    divide(dev_totals, dev_means, clusters, stream);
+                  });
+  }
+
+  /// The same of sums that divide(dev_totals, dev_means, clusters) divides.
+  template <class Divide>
+  const Integer* add_up(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream,
+                        const Divide& divide) const {
     if (!shared()) return dev_sums;
     if (gpus_->muted()) {  // as if this were all: what follows computes with it
       if (!scattered_) return dev_sums;
-      divide(dev_sums, dev_centroids, k_, stream);
+      divide(dev_sums, dev_centroids, k_);
       return nullptr;
     }
     const auto* dev_values = reinterpret_cast<const std::int64_t*>(dev_sums);
     auto* dev_totals = reinterpret_cast<std::int64_t*>(dev_totals_.data());
     if (!scattered_) {
-      gpus_->all_reduce_sum(dev_values, dev_totals, k_ * (d_ + 1), stream);
+      gpus_->all_reduce_sum(dev_values, dev_totals, k_ * width_, stream);
       return dev_totals_.data();
     }
-    gpus_->reduce_scatter_sum(dev_values, dev_totals, block_ * (d_ + 1), stream);
+    gpus_->reduce_scatter_sum(dev_values, dev_totals, block_ * width_, stream);
     const std::int64_t first = std::min(k_, gpus_->rank() * block_);
     const std::int64_t own = std::min(block_, k_ - first);
     // The ranks' blocks follow each other in the order of the clusters; the last may be short.
     copy(dev_gathered_.data() + first * d_, dev_centroids + first * d_, own * d_, stream);
-    divide(dev_totals_.data(), dev_gathered_.data() + first * d_, own, stream);
+    divide(dev_totals_.data(), dev_gathered_.data() + first * d_, own);
     gpus_->all_gather(dev_gathered_.data(), block_ * d_, stream);
     copy(dev_centroids, dev_gathered_.data(), k_ * d_, stream);
     return nullptr;
@@ -121,6 +135,7 @@ class SharedSums {
   DeviceCommunicator* gpus_ = nullptr;
   std::int64_t k_ = 0;
   std::int64_t d_ = 0;
+  std::int64_t width_ = 0;  // integers of a cluster
   std::int64_t block_ = 0;  // clusters of a GPU, where they are scattered
   bool scattered_ = false;
   double inverse_scale_ = 1;

@@ -15,7 +15,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +24,7 @@
 #include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_best_run.h"
 #include "implementations/cuda/_counted_family.h"
+#include "implementations/cuda/_make_family.h"
 #include "implementations/cuda/_upload.cuh"
 
 namespace {
@@ -171,12 +171,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   /// Null: there is no room for it.
   std::unique_ptr<Family> make(const std::string& name) {
     if (name != first_ && !has_room(name)) return nullptr;
-    auto variant = kmeans::registered_variant(name).factory.make_float(problem_.shape.precision);
-    if (dynamic_cast<Family*>(variant.get()) == nullptr) {
-      throw std::logic_error(name + " is not a family of exact variants");
-    }
-    std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.release()));
-    if (problem_.is_counted()) family = kmeans::cuda::counted_family(std::move(family));
+    auto family = kmeans::cuda::make_family(name, problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->setup(problem_);

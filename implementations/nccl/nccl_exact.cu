@@ -19,7 +19,11 @@
 
 #include "harness/machine/gpu.h"
 #include "implementations/cuda/_best_choice.h"
+#include "implementations/cuda/_counted_family.h"
+#include "implementations/cuda/_counted_sums.cuh"
+#include "implementations/cuda/_make_family.h"
 #include "implementations/cuda/_shared_sums.cuh"
+#include "implementations/cuda/_upload.cuh"
 #include "implementations/nccl/_gpus.h"
 
 namespace {
@@ -29,9 +33,17 @@ using kmeans::NcclRank;
 using kmeans::Problem;
 using kmeans::Shape;
 
+/// Bytes on each GPU, its points included, of a part that a family labels. `counted`: as Problem::is_counted().
+double bytes_of(const kmeans::Registration& family, const Shape& part, bool counted) {
+  const double bytes = family.traits.device_bytes(part);
+  const int gpus = kmeans::gpus_in_use();
+  if (!counted) return bytes + SharedSums::device_bytes(part, gpus);
+  return counted_bytes(family.traits.name, bytes, part) + CountedSums::shared_bytes(part, gpus);
+}
+
 /// The exact family that takes a part of this shape in the least time, by cuda_best's model alone, of those that
 /// fit into a GPU's memory; tests want another one.
-kmeans::Registration family_for(const Shape& part) {
+kmeans::Registration family_for(const Shape& part, bool counted) {
   const char* wanted = std::getenv("KMEANS_BENCH_GPU_FAMILY");
   const kmeans::GpuDevice* here = kmeans::current_gpu();
   const kmeans::GpuDevice gpu = here == nullptr ? kmeans::GpuDevice() : *here;
@@ -42,9 +54,8 @@ kmeans::Registration family_for(const Shape& part) {
     if (wanted != nullptr && std::strcmp(name, wanted) != 0) continue;
     auto family = kmeans::registered_variant(name);
     if (family.traits.supports && !family.traits.supports(part).ok) continue;
-    const double bytes =
-        family.traits.device_bytes(part) + SharedSums::device_bytes(part, kmeans::gpus_in_use());
-    const bool fits = here == nullptr || bytes < 0.9 * static_cast<double>(gpu.memory_bytes);
+    const bool fits = here == nullptr ||
+                      bytes_of(family, part, counted) < 0.9 * static_cast<double>(gpu.memory_bytes);
     const double seconds = times.of(name);
     // If none fits, the first is the one to say so of.
     if (best && (!fits || seconds >= least)) continue;
@@ -59,16 +70,15 @@ kmeans::Registration family_for(const Shape& part) {
 class NoPoints final : public kmeans::Variant<float> {
  public:
   void setup(const Problem<float>& problem) override {
-    sums_ = SharedSums(problem);
-    dev_sums_ = DeviceBuffer<Integer>(sums_.length());
+    sums_ = CountedSums(problem);
     dev_centroids_ = DeviceBuffer<float>(problem.shape.k * problem.shape.d);
-    dev_sums_.zero();
   }
   void reset(const float* centroids) override { dev_centroids_.upload(centroids); }
   void step(std::int64_t iterations) override {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
       const auto timed = stage("communication");
-      sums_.exchange(dev_sums_.data(), dev_centroids_.data(), nullptr);
+      sums_.clear();
+      sums_.move_centroids(dev_centroids_.data());
     }
     KMEANS_CUDA(cudaDeviceSynchronize());
   }
@@ -77,8 +87,7 @@ class NoPoints final : public kmeans::Variant<float> {
   }
 
  private:
-  SharedSums sums_;
-  DeviceBuffer<Integer> dev_sums_;
+  CountedSums sums_;  // also of points that all count once: they are the same bits
   DeviceBuffer<float> dev_centroids_;
 };
 
@@ -163,9 +172,7 @@ class NcclExact final : public kmeans::Variant<float> {
     auto info = own.variant->library_info();
     info.emplace_back("NCCL", kmeans::nccl_version());
     info.emplace_back("GPUs", std::to_string(own.problem.shard.devices->size()));
-    info.emplace_back("on each GPU", own.problem.shape.n == 0
-                                         ? "no point"
-                                         : family_for(largest_part()).traits.name);
+    info.emplace_back("on each GPU", own.problem.shape.n == 0 ? "no point" : family_name());
     return info;
   }
 
@@ -180,6 +187,8 @@ class NcclExact final : public kmeans::Variant<float> {
     own = given;
     own.shape.n = kmeans::first_row(n, member + 1, gpus_->here()) - first;
     own.points += first * given.shape.d;
+    if (own.counted.weights != nullptr) own.counted.weights += first;
+    if (own.counted.given != nullptr) own.counted.given += first;
     own.points_file.clear();
     own.shard = {.communicator = nullptr,
                  .first = given.shard.first + first,
@@ -188,11 +197,11 @@ class NcclExact final : public kmeans::Variant<float> {
   }
 
   /// All GPUs run the same family, though some have a point less: where one launches a graph that calls NCCL, all must.
-  [[nodiscard]] Shape largest_part() const {
+  [[nodiscard]] std::string family_name() const {
     const Problem<float>& own = parts_.front().problem;
-    Shape part = own.shape;
-    part.n = ceil_div(own.whole_n(), own.shard.devices->size());
-    return part;
+    Shape largest_part = own.shape;
+    largest_part.n = ceil_div(own.whole_n(), own.shard.devices->size());
+    return family_for(largest_part, own.is_counted()).traits.name;
   }
 
   /// The first calls of NCCL of these sizes, for which all wait for each other: while nothing can fail.
@@ -204,6 +213,9 @@ class NcclExact final : public kmeans::Variant<float> {
         part(member).variant = std::make_unique<NoPoints>();
         part(member).variant->setup(part(member).problem);
         part(member).variant->reset(zeros.data());
+        gpus_->rank(member).mute(true);  // as for rehearse()
+        part(member).variant->step(1);
+        gpus_->rank(member).mute(false);
       });
     });
     gpus_->run([&](int member) {
@@ -216,8 +228,17 @@ class NcclExact final : public kmeans::Variant<float> {
     Part& own = part(member);
     if (own.problem.shape.n == 0) return;  // stays as meet() made it
     own.variant.reset();                   // first: its memory may be needed
-    own.variant = family_for(largest_part()).factory.make_float(own.problem.shape.precision);
+    own.variant = make_family(family_name(), own.problem);
+    std::optional<SharedRows::Scope> scope;
+    if (own.problem.is_counted()) {  // the rows go to the family, and are added up
+      const float* points = own.problem.points;
+      const std::int64_t count = own.problem.shape.n * own.problem.shape.d;
+      auto rows = SharedRows::of(points, count);
+      if (rows == nullptr) rows = SharedRows::send(points, count);
+      scope.emplace(points, std::move(rows));
+    }
     own.variant->setup(own.problem);
+    scope.reset();
     rehearse(own, gpus_->rank(member));
   }
 
@@ -250,14 +271,14 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step on rows shared out among GPUs: a family for the shape on each GPU, "
         "integer sums added up over all",
-    .exact = true, .shards = true, .many_gpus = true, .sums = Sums::wide,
+    .exact = true, .shards = true, .weights = true, .spherical = true, .many_gpus = true,
+    .sums = Sums::wide,
     .setup_note = "makes the GPUs known to each other, and runs two iterations on each",
     .memory_bytes =
         [](const Shape& s) {
           return 4 * Sizes(s).n + 8.0 * gpus_in_use() * Sizes(s).k * Sizes(s).d;
         },
     .device_bytes =
-        [](const Shape& part) {
-          return family_for(part).traits.device_bytes(part) +
-                 SharedSums::device_bytes(part, gpus_in_use());
-        })
+        [](const Shape& part) { return bytes_of(family_for(part, false), part, false); },
+    .counted_device_bytes =
+        [](const Shape& part) { return bytes_of(family_for(part, true), part, true); })

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import kmeans_bench, needs_program
+from tests.support import available_here, kmeans_bench, needs_program
 
 VARIANTS = "reference openmp_exact openmp_int8 openmp_hamerly openmp_yinyang openmp_elkan"
 VARIANTS += " openmp_exponion openmp_tree openmp_best"
@@ -384,10 +384,8 @@ def test_every_variant_has_the_bits_of_the_definition(
 
 
 @needs_program
-def test_every_variant_has_the_bits_of_the_reference_on_more_points(
-    package, tmp_path: Path
-) -> None:
-    on_gpu = [] if package.problem_with_gpu() else ["cuda_best"]
+def test_every_variant_has_the_bits_of_the_reference_on_more_points(tmp_path: Path) -> None:
+    on_gpu = available_here("cuda_best", "nccl_exact")
     for d, k in ((2, 40), (5, 100), (32, 64)):
         x = _points(d, 4000)
         ways = [("--iterations", 12), ("--tol", "1e-4"), ("--stop", "labels")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import captured
+from tests.support import available_here, captured
 
 SHAPES = [(1, 3), (2, 5), (3, 40), (7, 9), (9, 12), (16, 100), (40, 130), (64, 300)]
 WAYS = [{"iterations": 7, "stop": None}, {}, {"tol": 1e-4}, {"labels_of": "returned", "tol": 1e-3}]
@@ -244,13 +244,13 @@ def fit(tmp_path: Path):
     return run
 
 
-def _on_gpu(package) -> list[str]:
-    return [] if package.problem_with_gpu() else ["cuda_best"]
+def _on_gpu() -> list[str]:
+    return available_here("cuda_best", "nccl_exact")
 
 
-def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(package, fit) -> None:
+def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(fit) -> None:
     names = "reference openmp_exact openmp_int8 openmp_hamerly openmp_yinyang openmp_elkan"
-    for variant in [*f"{names} openmp_exponion openmp_best".split(), *_on_gpu(package)]:
+    for variant in [*f"{names} openmp_exponion openmp_best".split(), *_on_gpu()]:
         for d, k in ((3, 7), (20, 40)):
             x = _points(d, 3000)
             weights = np.random.default_rng(k).integers(0, 4, size=len(x))
@@ -265,13 +265,13 @@ def test_every_variant_that_takes_weights_gives_the_bits_of_repeated_rows(packag
             assert run["inertia"] == pytest.approx(right["inertia"], rel=1e-12)
 
 
-def test_every_variant_that_takes_weights_has_the_bits_of_the_reference(package, fit) -> None:
+def test_every_variant_that_takes_weights_has_the_bits_of_the_reference(fit) -> None:
     for d, k in ((2, 9), (33, 20)):
         x = _points(d, 3000)
         weights = np.exp(np.random.default_rng(k).normal(size=len(x)) * 3)
         right = fit(x, weights, "-k", k, "--variant", "reference", "--iterations", 9)
         on_cpu = ["openmp_exact", "openmp_int8", "openmp_hamerly", "openmp_best"]
-        for variant in [*on_cpu, *_on_gpu(package)]:
+        for variant in [*on_cpu, *_on_gpu()]:
             run = fit(x, weights, "-k", k, "--variant", variant, "--iterations", 9)
             assert run["centroids"].tobytes() == right["centroids"].tobytes(), variant
             assert run["labels"].tobytes() == right["labels"].tobytes(), variant

@@ -132,7 +132,7 @@ def test_cosine_gives_the_same_on_any_number_of_ranks(points: Path, tmp_path: Pa
     assert alone["centroids"] != fit(0, points, tmp_path / "other")["centroids"]
     lengths = np.linalg.norm(np.load(tmp_path / "alone" / "centroids.npy"), axis=1)
     assert np.abs(lengths - 1).max() < 1e-6
-    for size in (2, 3):
+    for size in SIZES:
         assert fit(size, points, tmp_path / str(size), *how) == alone, f"{size} ranks"
     for variant in ("openmp_exact", "openmp_hamerly"):
         found = fit(2, points, tmp_path / variant, *how, "--variant", variant)

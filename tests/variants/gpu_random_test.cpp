@@ -230,12 +230,13 @@ TEST(GpuRandom, ExactVariantsEqualOpenmpExactOnAwkwardProblems) {
   }
 }
 
-/// Some rows many times over, or weights that are no rows.
+/// Some rows many times over, or weights that are no rows; now and then none in the first part, all of a GPU's.
 void weigh(Random& random, int problem, Case& data) {
   const std::int64_t n = data.shape.n;
   const std::int64_t most = problem % 3 == 0 ? 4 : (std::int64_t{1} << 53) / n;
   std::vector<double> weights(n);
   for (double& weight : weights) weight = static_cast<double>(random.below(most));
+  if (problem % 5 == 2) std::fill_n(weights.begin(), n * 2 / 3, 0);
   weights[random.below(n)] = 1;
   const WholeWeights whole = whole_weights(weights.data(), n);
   data.weights = whole.of_points;
@@ -250,15 +251,21 @@ void scale_to_length_one(Case& data) {
   data.spherical = true;
 }
 
+/// Weighted, of length one, or both.
+Case make_counted_case(Random& random, int problem) {
+  Case data = make_case(random, problem);
+  if (problem % 2 == 1) scale_to_length_one(data);
+  if (problem % 4 != 3) weigh(random, problem, data);
+  return data;
+}
+
 TEST(GpuRandom, OtherSumsEqualThoseOfOpenmpExactOnAwkwardProblems) {
   if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
   const int problems = from_environment("KMEANS_GPU_PROBLEMS", kProblems);
   Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", 23)));
   std::map<std::string, int> taken;
   for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
-    Case data = make_case(random, problem);
-    if (problem % 2 == 1) scale_to_length_one(data);
-    if (problem % 4 != 3) weigh(random, problem, data);
+    const Case data = make_counted_case(random, problem);
     const Answers right = answers_of(require_variant("openmp_exact"), data);
     for (const RegisteredVariant* variant : exact_variants_of_the_gpu()) {
       const Traits& traits = variant->traits;
@@ -318,24 +325,29 @@ class GpuSharing : public testing::TestWithParam<Sharing> {
     const std::string& family = GetParam().family;
     return family.empty() || supports(require_variant(family), shape).ok;
   }
+  void expect_right_answers(Case (*make)(Random&, int), int seed) const {
+    const int problems = std::min(100, from_environment("KMEANS_GPU_PROBLEMS", 100));
+    Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", seed)));
+    int taken = 0;
+    for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
+      const Case data = make(random, problem);
+      if (!takes(data.shape)) continue;
+      ++taken;
+      const Answers right = answers_of(require_variant("openmp_exact"), data);
+      const Answers found = answers_of(*shared_, data);
+      EXPECT_EQ(difference(found.first, right.first, data.shape), "")
+          << "after one iteration, " << text_of(data, problem);
+      EXPECT_EQ(difference(found.last, right.last, data.shape), "") << text_of(data, problem);
+    }
+    EXPECT_GT(taken, problems / 2);
+  }
   const RegisteredVariant* shared_ = nullptr;
 };
 
-TEST_P(GpuSharing, EqualsOpenmpExactOnAwkwardProblems) {
-  const int problems = std::min(100, from_environment("KMEANS_GPU_PROBLEMS", 100));
-  Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", 20)));
-  int taken = 0;
-  for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
-    const Case data = make_case(random, problem);
-    if (!takes(data.shape)) continue;
-    ++taken;
-    const Answers right = answers_of(require_variant("openmp_exact"), data);
-    const Answers found = answers_of(*shared_, data);
-    EXPECT_EQ(difference(found.first, right.first, data.shape), "")
-        << "after one iteration, " << text_of(data, problem);
-    EXPECT_EQ(difference(found.last, right.last, data.shape), "") << text_of(data, problem);
-  }
-  EXPECT_GT(taken, problems / 2);
+TEST_P(GpuSharing, EqualsOpenmpExactOnAwkwardProblems) { expect_right_answers(make_case, 20); }
+
+TEST_P(GpuSharing, OtherSumsEqualThoseOfOpenmpExactOnAwkwardProblems) {
+  expect_right_answers(make_counted_case, 24);
 }
 
 TEST_P(GpuSharing, PassesTheBattery) {
@@ -349,8 +361,8 @@ TEST_P(GpuSharing, PassesTheBattery) {
 
 TEST_P(GpuSharing, SaysHowManyLabelsChanged) {
   Random random(21);
-  for (int problem = 0; problem < 20 && !HasFailure(); ++problem) {
-    const Case data = make_case(random, problem);
+  for (int problem = 0; problem < 40 && !HasFailure(); ++problem) {
+    const Case data = (problem < 20 ? make_case : make_counted_case)(random, problem);
     if (!takes(data.shape)) continue;
     Session<float> session(*shared_, problem_of(data), data.centroids.data());
     session.reset();
@@ -359,7 +371,10 @@ TEST_P(GpuSharing, SaysHowManyLabelsChanged) {
       session.step(1);
       const auto labels = session.fetch().labels;
       std::int64_t count = 0;
-      for (std::size_t i = 0; i < labels.size(); ++i) count += labels[i] != before[i] ? 1 : 0;
+      for (std::size_t i = 0; i < labels.size(); ++i) {
+        const bool counts = data.weights.empty() || data.weights[i] > 0;
+        count += counts && labels[i] != before[i] ? 1 : 0;
+      }
       EXPECT_EQ(session.variant().progress().changed, count) << text_of(data, problem);
       before = labels;
     }
@@ -368,7 +383,9 @@ TEST_P(GpuSharing, SaysHowManyLabelsChanged) {
 
 INSTANTIATE_TEST_SUITE_P(
     Gpus, GpuSharing,
-    testing::Values(Sharing{1, "", false}, Sharing{2, "", false}, Sharing{2, "", true},
+    testing::Values(Sharing{1, "", false}, Sharing{1, "cuda_exact", false},
+                    Sharing{1, "cuda_tensor", false}, Sharing{1, "cuda_int8", false},
+                    Sharing{1, "cuda_onepass", false}, Sharing{2, "", false}, Sharing{2, "", true},
                     Sharing{2, "cuda_exact", false}, Sharing{2, "cuda_exact", true},
                     Sharing{3, "", true}, Sharing{4, "", false}, Sharing{4, "", true},
                     Sharing{4, "cuda_exact", true}, Sharing{2, "cuda_tensor", false},
