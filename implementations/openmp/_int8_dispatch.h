@@ -17,8 +17,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-// Dot products of bytes, where the compiler uses them anyway or compiles for every processor. For those in between, what
-// the region below calls may be compiled for more than the region, and is then not inlined.
+// Dot products of bytes, where the compiler uses them anyway or compiles for every processor. For those in between,
+// what the region below calls may be compiled for more than the region, and is then not inlined.
 #if defined(__aarch64__) && defined(__linux__)
 #if defined(__ARM_FEATURE_DOTPROD)
 #define KMEANS_INT8_DOTPROD
