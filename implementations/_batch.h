@@ -11,7 +11,8 @@ namespace kmeans {
 
 /// One problem lies behind the other.
 struct BatchTask {
-  const float* points = nullptr;  ///< problems x n x d, row-major, finite.
+  /// problems x n x d, row-major, finite; of a GPU, which may have them, the address that they are known by.
+  const float* points = nullptr;
   std::int64_t problems = 0;
   std::int64_t n = 0;
   std::int64_t d = 0;
@@ -34,7 +35,7 @@ class BatchAtWork {
   virtual bool step(std::int64_t iterations) = 0;
   /// The labels become those of the centroids as they are. Only fetch() may follow.
   virtual void label_again() = 0;
-  /// problems x k x d, problems x n, problems.
+  /// problems x k x d, problems x n, problems; labels, of a GPU, in the memory of either.
   virtual void fetch(float* centroids, std::int32_t* labels, Stopped* stopped) = 0;
 };
 

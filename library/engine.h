@@ -30,10 +30,15 @@ class SentRows {
   SentRows(const SentRows&) = delete;
   SentRows& operator=(const SentRows&) = delete;
 
-  /// The largest coordinate without its sign; infinite or NaN if one is.
-  [[nodiscard]] virtual float largest() const = 0;
-  /// Does the exact step surely keep their digits, where this is their largest coordinate without its sign?
-  [[nodiscard]] virtual bool surely_resolved(float max_abs) const = 0;
+  /// Where they are on the GPU, as float32.
+  [[nodiscard]] virtual const float* place() const = 0;
+  /// Of each of so many problems, as many rows each: the largest coordinate without its sign; infinite or NaN if one
+  /// is.
+  [[nodiscard]] virtual std::vector<float> largest(std::int64_t problems) const = 0;
+  /// Of each of as many problems as there are numbers, their largest coordinates without signs: does the exact step
+  /// surely keep the digits?
+  [[nodiscard]] virtual std::vector<char> surely_resolved(
+      const std::vector<float>& largest) const = 0;
   /// Is each of length one, or of zeros, as Metric::cosine wants them?
   [[nodiscard]] virtual bool all_unit() const = 0;
   /// As of kmeans::PointsElsewhere.
@@ -41,8 +46,9 @@ class SentRows {
                          std::int64_t count, float* to) const = 0;
   /// All of them.
   virtual void copy_all(float* to) const = 0;
-  /// As kmeans::mean_variance_of() asks for.
-  [[nodiscard]] virtual std::vector<double> column_parts(const double* means) const = 0;
+  /// As kmeans::mean_variances_of() asks for.
+  [[nodiscard]] virtual std::vector<double> column_parts(std::int64_t problems,
+                                                         const double* means) const = 0;
   /// As kmeans_exact::inertia(); labels are from 0 to k - 1.
   [[nodiscard]] virtual double inertia(const float* centroids, std::int64_t k,
                                        const std::int32_t* labels) const = 0;

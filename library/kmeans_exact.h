@@ -88,6 +88,13 @@ struct GpuPoints {
       nullptr;  ///< cudaStream_t: the points are there once all is done that it holds now.
 };
 
+/// The same in the memory of a GPU: the points of one problem, behind which lie those of the others.
+struct GpuBatch {
+  GpuPoints first{};
+  std::int64_t problems = 0;
+  std::int64_t k = 0;
+};
+
 /// Points that many runs are made on: from several seeds, with several k, from where another run ended. They
 /// are checked once; copies that engines work on are kept from run to run and, where k differs, as far as they
 /// do not depend on it. Answers are those of single calls.
@@ -126,13 +133,7 @@ class Points {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  template <class Work>
-  static void each_of(const Batch& batch, int threads, Device device,
-                      const std::function<void()>& between, const Work& work);
-  friend void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels,
-                          Result* results, const Options& options, int threads, Device device);
-  friend void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads,
-                              const std::function<void()>& between);
+  friend struct Batches;  // of the library itself
 };
 
 /// Runs Lloyd iterations.
@@ -170,8 +171,17 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
                  const Options& options = {}, int threads = 0, Device device = Device::cpu);
 
+/// The same on the GPU in use, where the points are: as Points() of them says. `centroids` and `labels` are in the
+/// memory of either, `results` in the host's.
+void lloyd_batch(const GpuBatch& batch, float* centroids, std::int32_t* labels, Result* results,
+                 const Options& options = {}, int threads = 0);
+
 /// seed_ward() of each problem of a batch, with one seed, on the CPU. `centroids` are problems x k x d.
 void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads = 0,
+                     const std::function<void()>& between = {});
+
+/// The same of a copy of points in the GPU's memory; `centroids` are in the memory of either.
+void seed_ward_batch(const GpuBatch& batch, std::uint64_t seed, float* centroids, int threads = 0,
                      const std::function<void()>& between = {});
 
 /// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels, the lowest

@@ -28,25 +28,31 @@ std::vector<double> column_parts(const T* points, std::int64_t n, std::int64_t d
   return parts;
 }
 
-/// Block by block in ascending order.
-std::vector<double> added_up(const std::vector<double>& parts, std::int64_t d) {
-  std::vector<double> sums(d, 0.0);
-  for (std::size_t p = 0; p < parts.size(); ++p) sums[p % static_cast<std::size_t>(d)] += parts[p];
+/// Of each problem, block by block in ascending order.
+std::vector<double> added_up(const std::vector<double>& parts, std::int64_t problems,
+                             std::int64_t d) {
+  std::vector<double> sums(problems * d, 0.0);
+  const std::int64_t each = std::ssize(parts) / problems;
+  for (std::int64_t p = 0; p < std::ssize(parts); ++p)
+    sums[p / each * d + p % each % d] += parts[p];
   return sums;
 }
 
 }  // namespace
 
-double mean_variance_of(std::int64_t n, std::int64_t d,
-                        const std::function<std::vector<double>(const double* means)>& parts,
-                        const std::int64_t* weights) {
+std::vector<double> mean_variances_of(
+    std::int64_t problems, std::int64_t n, std::int64_t d,
+    const std::function<std::vector<double>(const double* means)>& parts,
+    const std::int64_t* weights) {
   const auto total = static_cast<double>(
       weights == nullptr ? n : std::accumulate(weights, weights + n, std::int64_t{0}));
-  std::vector<double> means = added_up(parts(nullptr), d);
+  std::vector<double> means = added_up(parts(nullptr), problems, d);
   for (double& mean : means) mean /= total;
-  double sum = 0;
-  for (const double square : added_up(parts(means.data()), d)) sum += square / total;
-  return sum / static_cast<double>(d);
+  const std::vector<double> squares = added_up(parts(means.data()), problems, d);
+  std::vector<double> variances(problems, 0.0);
+  for (std::int64_t at = 0; at < problems * d; ++at) variances[at / d] += squares[at] / total;
+  for (double& variance : variances) variance /= static_cast<double>(d);
+  return variances;
 }
 
 template <class T>
@@ -62,7 +68,7 @@ double mean_variance(const T* points, std::int64_t n, std::int64_t d, int thread
       return difference * difference;
     });
   };
-  return mean_variance_of(n, d, parts, weights);
+  return mean_variances_of(1, n, d, parts, weights).front();
 }
 
 template double mean_variance<float>(const float*, std::int64_t, std::int64_t, int,

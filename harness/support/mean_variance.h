@@ -9,12 +9,13 @@
 
 namespace kmeans {
 
-/// Of points whose sums another forms. `parts` is given null at first, then the means of the d columns, and returns d
-/// sums for each block of kBlock rows: of the values, then of the squares of their differences from the means, rows in
-/// ascending order, in float64.
-double mean_variance_of(std::int64_t n, std::int64_t d,
-                        const std::function<std::vector<double>(const double* means)>& parts,
-                        const std::int64_t* weights = nullptr);
+/// Of each of some problems, n points each, whose sums another forms. `parts` is given null at first, then the means of
+/// the d columns of each problem, and returns of each problem d sums for each block of kBlock rows: of the values, then
+/// of the squares of their differences from the means, rows in ascending order, in float64.
+std::vector<double> mean_variances_of(
+    std::int64_t problems, std::int64_t n, std::int64_t d,
+    const std::function<std::vector<double>(const double* means)>& parts,
+    const std::int64_t* weights = nullptr);
 
 /// The mean over the columns of n x d points of their variances, the same bits on any number of threads.
 /// `weights`: n integers of at least 0, not all 0, that add up to less than 2^53; null: all are 1.

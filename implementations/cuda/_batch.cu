@@ -283,18 +283,27 @@ __global__ void __launch_bounds__(kMaxThreads) iterate_batch_kernel(Arguments ta
   if (threadIdx.x == 0) task.dev_states[problem] = state;
 }
 
+/// Those that are on the GPU already, or null.
+SharedRows::Rows points_on_gpu(const BatchTask& task) {
+  return SharedRows::of(task.points, task.problems * task.n * task.d);
+}
+
+SharedRows::Rows points_of(const BatchTask& task) {
+  const SharedRows::Rows known = points_on_gpu(task);
+  return known != nullptr ? known : SharedRows::send(task.points, task.problems * task.n * task.d);
+}
+
 class SharedMemoryBatch final : public BatchAtWork {
  public:
   explicit SharedMemoryBatch(const BatchTask& task)
       : problems_(task.problems),
-        dev_points_(task.problems * task.n * task.d),
+        points_(points_of(task)),
         dev_exponents_(task.problems),
         dev_shifts_(task.shifts != nullptr ? task.problems : 0),
         dev_centroids_(task.problems * task.k * task.d),
         dev_labels_(task.problems * task.n),
         dev_states_(task.problems),
         states_(task.problems) {
-    upload_bytes(task.points, dev_points_.data(), static_cast<std::int64_t>(dev_points_.bytes()));
     std::vector<std::int32_t> exponents(problems_);
     for (std::int64_t problem = 0; problem < problems_; ++problem) {
       exponents[problem] = kmeans::exact::sum_exponent(task.n, task.max_abs[problem]);
@@ -304,7 +313,7 @@ class SharedMemoryBatch final : public BatchAtWork {
     dev_centroids_.upload(task.centroids);
     dev_labels_.fill_bytes(0xff);
     dev_states_.zero();
-    task_ = {.dev_points = dev_points_.data(),
+    task_ = {.dev_points = points_->data(),
              .n = static_cast<int>(task.n),
              .d = static_cast<int>(task.d),
              .k = static_cast<int>(task.k),
@@ -335,7 +344,8 @@ class SharedMemoryBatch final : public BatchAtWork {
 
   void fetch(float* centroids, std::int32_t* labels, Stopped* stopped) override {
     dev_centroids_.download(centroids);
-    dev_labels_.download(labels);
+    KMEANS_CUDA(cudaMemcpy(labels, dev_labels_.data(), dev_labels_.bytes(), cudaMemcpyDefault));
+    KMEANS_CUDA(cudaStreamSynchronize(nullptr));  // within the GPU a copy is not waited for
     for (const State& state : states_) {
       *stopped++ = {.iterations = state.iterations,
                     .settled = state.settled != 0,
@@ -359,7 +369,7 @@ class SharedMemoryBatch final : public BatchAtWork {
   std::int64_t problems_;
   unsigned threads_ = 0;
   Arguments task_{};
-  DeviceBuffer<float> dev_points_;
+  SharedRows::Rows points_;
   DeviceBuffer<std::int32_t> dev_exponents_;
   DeviceBuffer<double> dev_shifts_;
   DeviceBuffer<float> dev_centroids_;
@@ -386,7 +396,8 @@ std::string problem_with(const BatchTask& task, const GpuDevice& gpu) {
     return "all of the GPU is faster at so few problems, one after the other";
   }
   const auto memory = gpu_memory();
-  const double bytes = problems * (4 * s.n * (s.d + 1) + 4 * s.k * s.d + 64);
+  const double of_points = points_on_gpu(task) != nullptr ? 0 : 4 * s.n * s.d;
+  const double bytes = problems * (of_points + 4 * s.n + 4 * s.k * s.d + 64);
   if (memory && bytes > kShareOfMemory * static_cast<double>(memory->free_bytes)) {
     return "the GPU's memory does not hold all problems";
   }

@@ -24,21 +24,26 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Of the values without their signs, as bits, which order as the numbers do, infinity and NaN last.
+/// Of the values of each part, `blocks` blocks of threads for each, without their signs, as bits, which order as the
+/// numbers do, infinity and NaN last.
 __global__ void __launch_bounds__(kThreads)
-    largest_kernel(const float* __restrict__ dev_values, std::int64_t count,
-                   unsigned* __restrict__ dev_largest) {
+    largest_kernel(const float* __restrict__ dev_values, std::int64_t parts, std::int64_t count,
+                   unsigned blocks, unsigned* __restrict__ dev_largest) {
   constexpr unsigned kAllBitsButTheSign = 0x7fffffff;
-  unsigned largest = 0;
-  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  const std::int64_t stride = std::int64_t{blocks} * kThreads;
+  for (std::int64_t part = blockIdx.x / blocks; part < parts; part += gridDim.x / blocks) {
+    const float* const own = dev_values + part * count;
+    unsigned largest = 0;
 #pragma unroll 8
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
-    largest = max(largest, __float_as_uint(dev_values[i]) & kAllBitsButTheSign);
+    for (std::int64_t i = std::int64_t{blockIdx.x % blocks} * kThreads + threadIdx.x; i < count;
+         i += stride) {
+      largest = max(largest, __float_as_uint(own[i]) & kAllBitsButTheSign);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+      largest = max(largest, __shfl_xor_sync(0xffffffff, largest, distance));
+    }
+    if (threadIdx.x % 32 == 0) atomicMax(dev_largest + part, largest);
   }
-  for (int distance = 16; distance > 0; distance /= 2) {
-    largest = max(largest, __shfl_xor_sync(0xffffffff, largest, distance));
-  }
-  if (threadIdx.x % 32 == 0) atomicMax(dev_largest, largest);
 }
 
 __global__ void gather_rows_kernel(const float* __restrict__ dev_points, std::int64_t d,
@@ -51,21 +56,24 @@ __global__ void gather_rows_kernel(const float* __restrict__ dev_points, std::in
   }
 }
 
-/// One thread adds up a column of a block of rows in their order, as a CPU does. `dev_means` is null: the values
-/// themselves; else the squares of their differences from these.
+/// One thread adds up a column of a block of a problem's rows in their order, as a CPU does. `dev_means` is null: the
+/// values themselves; else the squares of their differences from these. `parts` are problems x blocks x d.
 __global__ void column_parts_kernel(const float* __restrict__ dev_points, std::int64_t n,
                                     std::int64_t d, const double* __restrict__ dev_means,
-                                    std::int64_t blocks, double* __restrict__ dev_parts) {
+                                    std::int64_t blocks, std::int64_t parts,
+                                    double* __restrict__ dev_parts) {
   const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= blocks * d) return;
+  if (index >= parts) return;
   const std::int64_t t = index % d;
-  const std::int64_t begin = index / d * kBlock;
+  const std::int64_t problem = index / d / blocks;
+  const std::int64_t begin = index / d % blocks * kBlock;
   const std::int64_t end = min(n, begin + kBlock);
-  const double mean = dev_means == nullptr ? 0 : dev_means[t];
+  const float* const own = dev_points + problem * n * d;
+  const double mean = dev_means == nullptr ? 0 : dev_means[problem * d + t];
   double sum = 0;
 #pragma unroll 8
   for (std::int64_t i = begin; i < end; ++i) {
-    const double value = dev_points[i * d + t];
+    const double value = own[i * d + t];
     const double difference = __dsub_rn(value, mean);
     sum = __dadd_rn(sum, dev_means == nullptr ? value : __dmul_rn(difference, difference));
   }
@@ -83,14 +91,24 @@ __device__ Column joined(const Column& a, const Column& b) {
   return {max(a.error, b.error), min(a.lowest, b.lowest), max(a.highest, b.highest)};
 }
 
-/// A block looks at a column, as surely_spread() of harness/verify/resolution.cpp does, with its arithmetic.
+/// Of a problem's fixed point.
+struct Scale {
+  double scale;
+  double quantum;
+};
+
+/// A block looks at a column of a problem, as surely_spread() of harness/verify/resolution.cpp does, with its
+/// arithmetic.
 __global__ void __launch_bounds__(kThreads)
-    look_at_columns_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
-                           int rows, double scale, double quantum,
+    look_at_columns_kernel(const float* __restrict__ dev_points, std::int64_t n, unsigned d,
+                           int rows, const Scale* __restrict__ dev_scales,
                            unsigned* __restrict__ dev_open) {
   __shared__ Column parts[kThreads];
   __shared__ int bins[kResolutionBins + 2];
-  const auto value_of = [&](int r) { return dev_points[n * r / rows * d + blockIdx.x]; };
+  const std::int64_t problem = blockIdx.x / d;
+  const auto [scale, quantum] = dev_scales[problem];
+  const float* const column = dev_points + problem * n * d + blockIdx.x % d;
+  const auto value_of = [&](int r) { return column[n * r / rows * d]; };
   Column mine{0, INFINITY, -INFINITY};
   for (int r = static_cast<int>(threadIdx.x); r < rows; r += kThreads) {
     const float value = value_of(r);
@@ -118,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const bool crowded = !wide || (threadIdx.x < kResolutionBins &&
                                  2 * (bins[threadIdx.x] + bins[threadIdx.x + 1]) >= rows);
-  if (crowded) *dev_open = 1;
+  if (crowded) dev_open[problem] = 1;
 }
 
 /// Of each point from the centroid of its label, as exact::squared_distance() forms it.
@@ -205,36 +223,46 @@ void copy_rows_to_host(const float* dev_points, std::int64_t d,
   dev_gathered.download(host);
 }
 
-std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
-                                        const double* means) {
+std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t problems,
+                                        std::int64_t n, std::int64_t d, const double* means) {
   const std::int64_t blocks = block_count(n);
-  const DeviceBuffer<double> dev_means(means == nullptr ? 0 : d);
+  const DeviceBuffer<double> dev_means(means == nullptr ? 0 : problems * d);
   if (means != nullptr) dev_means.upload(means);
-  const DeviceBuffer<double> dev_parts(blocks * d);
+  const DeviceBuffer<double> dev_parts(problems * blocks * d);
   // Few threads a block: columns are few, and so are blocks of rows.
   constexpr int kColumnThreads = 32;
-  column_parts_kernel<<<blocks_for(blocks * d, kColumnThreads), kColumnThreads>>>(
-      dev_points, n, d, dev_means.data(), blocks, dev_parts.data());
+  column_parts_kernel<<<blocks_for(dev_parts.size(), kColumnThreads), kColumnThreads>>>(
+      dev_points, n, d, dev_means.data(), blocks, dev_parts.size(), dev_parts.data());
   KMEANS_CUDA_LAUNCHED(column_parts_kernel);
   std::vector<double> parts(dev_parts.size());
   dev_parts.download(parts.data());
   return parts;
 }
 
-bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
-                            float max_abs) {
+std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                                         const std::vector<float>& largest) {
+  const auto problems = std::ssize(largest);
+  std::vector<char> resolved(problems, 0);
   // Kernels count rows and columns in 32 bits, and rows times the sample in 63.
-  if (d > INT32_MAX || n > INT64_MAX / kResolutionRows) return false;
-  const int exponent = exact::sum_exponent(n, max_abs);
-  const DeviceBuffer<unsigned> dev_open(1);
+  if (d > INT32_MAX / problems || n > INT64_MAX / kResolutionRows) return resolved;
+  std::vector<Scale> scales;
+  for (const float max_abs : largest) {
+    const int exponent = exact::sum_exponent(n, max_abs);
+    scales.push_back({exact::power_of_two(exponent), exact::power_of_two(-exponent)});
+  }
+  const DeviceBuffer<Scale> dev_scales(problems);
+  dev_scales.upload(scales.data());
+  const DeviceBuffer<unsigned> dev_open(problems);
   dev_open.zero();
-  look_at_columns_kernel<<<static_cast<unsigned>(d), kThreads>>>(
-      dev_points, n, d, static_cast<int>(std::min(n, kResolutionRows)),
-      exact::power_of_two(exponent), exact::power_of_two(-exponent), dev_open.data());
+  look_at_columns_kernel<<<static_cast<unsigned>(problems * d), kThreads>>>(
+      dev_points, n, static_cast<unsigned>(d), static_cast<int>(std::min(n, kResolutionRows)),
+      dev_scales.data(), dev_open.data());
   KMEANS_CUDA_LAUNCHED(look_at_columns_kernel);
-  unsigned open = 0;
-  dev_open.download(&open);
-  return open == 0;
+  std::vector<unsigned> open(problems);
+  dev_open.download(open.data());
+  std::transform(open.begin(), open.end(), resolved.begin(),
+                 [](unsigned is_open) { return static_cast<char>(is_open == 0); });
+  return resolved;
 }
 
 double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
@@ -282,17 +310,21 @@ void widen_bfloat16(const void* dev_values, std::int64_t count, float* dev_wide)
   widen<__nv_bfloat16>(dev_values, count, dev_wide);
 }
 
-float largest_abs_on_gpu(const float* dev_values, std::int64_t count) {
-  const DeviceBuffer<unsigned> dev_largest(1);
+std::vector<float> largest_abs_on_gpu(const float* dev_values, std::int64_t parts,
+                                      std::int64_t count) {
+  const DeviceBuffer<unsigned> dev_largest(parts);
   dev_largest.zero();
-  const auto blocks =
-      static_cast<unsigned>(std::clamp<std::int64_t>(ceil_div(count, kThreads * 8), 1, 132 * 8));
-  largest_kernel<<<blocks, kThreads>>>(dev_values, count, dev_largest.data());
+  constexpr std::int64_t kMostBlocks = 132 * 8;
+  const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(
+      ceil_div(count, kThreads * 8), 1, std::max<std::int64_t>(1, kMostBlocks / parts)));
+  const auto at_once = static_cast<unsigned>(std::min(parts, kMostBlocks));
+  largest_kernel<<<at_once * blocks, kThreads>>>(dev_values, parts, count, blocks,
+                                                 dev_largest.data());
   KMEANS_CUDA_LAUNCHED(largest_kernel);
-  unsigned bits = 0;
-  dev_largest.download(&bits);
-  float largest = 0;
-  std::memcpy(&largest, &bits, sizeof(bits));
+  std::vector<float> largest(parts);
+  std::vector<unsigned> bits(parts);
+  dev_largest.download(bits.data());
+  std::memcpy(largest.data(), bits.data(), sizeof(unsigned) * bits.size());
   return largest;
 }
 

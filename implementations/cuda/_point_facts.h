@@ -8,21 +8,24 @@
 
 namespace kmeans::cuda {
 
-/// The largest of `count` values in the GPU's memory without their signs; infinite or NaN if one is.
-float largest_abs_on_gpu(const float* dev_values, std::int64_t count);
+/// Of each of some parts of `count` values in the GPU's memory, the largest without its sign; infinite or NaN if one
+/// is.
+std::vector<float> largest_abs_on_gpu(const float* dev_values, std::int64_t parts,
+                                      std::int64_t count);
 
 /// `count` of the d coordinates from `first` on of some rows, one row after the other, into the memory of the host.
 void copy_rows_to_host(const float* dev_points, std::int64_t d,
                        const std::vector<std::int64_t>& rows, std::int64_t first,
                        std::int64_t count, float* host);
 
-/// As `parts` of kmeans::mean_variance_of(), to the last bit.
-std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
-                                        const double* means);
+/// As `parts` of kmeans::mean_variances_of(), to the last bit; `points` are problems x n x d.
+std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t problems,
+                                        std::int64_t n, std::int64_t d, const double* means);
 
-/// Do the exact step's integers surely keep the digits of these points (harness/verify/resolution.h)? False: they may
-/// not.
-bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d, float max_abs);
+/// Of as many problems, each of n points, as there are largest values: do the exact step's integers surely keep the
+/// digits of the points (harness/verify/resolution.h)? 0: they may not.
+std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                                         const std::vector<float>& largest);
 
 /// The sum of squared distances of n points from the centroids of their labels, from 0 to k - 1: row by row in blocks
 /// of kBlock, then block by block, in float64. Centroids and labels are in the host's memory.

@@ -35,11 +35,14 @@ class Rows final : public kmeans_exact::SentRows {
   Rows(const float* points, kmeans::cuda::SharedRows::Rows rows, std::int64_t n, std::int64_t d)
       : rows_(std::move(rows)), scope_(points, rows_), n_(n), d_(d) {}
 
-  [[nodiscard]] float largest() const override {
-    return kmeans::cuda::largest_abs_on_gpu(rows_->data(), rows_->size());
+  [[nodiscard]] const float* place() const override { return rows_->data(); }
+  [[nodiscard]] std::vector<float> largest(std::int64_t problems) const override {
+    return kmeans::cuda::largest_abs_on_gpu(rows_->data(), problems, rows_->size() / problems);
   }
-  [[nodiscard]] bool surely_resolved(float max_abs) const override {
-    return kmeans::cuda::surely_resolved_on_gpu(rows_->data(), n_, d_, max_abs);
+  [[nodiscard]] std::vector<char> surely_resolved(
+      const std::vector<float>& largest) const override {
+    return kmeans::cuda::surely_resolved_on_gpu(rows_->data(), n_ / std::ssize(largest), d_,
+                                                largest);
   }
   [[nodiscard]] bool all_unit() const override {
     return kmeans::cuda::are_unit_rows_on_gpu(rows_->data(), n_, d_);
@@ -49,8 +52,9 @@ class Rows final : public kmeans_exact::SentRows {
     kmeans::cuda::copy_rows_to_host(rows_->data(), d_, rows, first, count, to);
   }
   void copy_all(float* to) const override { rows_->download(to); }
-  [[nodiscard]] std::vector<double> column_parts(const double* means) const override {
-    return kmeans::cuda::column_parts_on_gpu(rows_->data(), n_, d_, means);
+  [[nodiscard]] std::vector<double> column_parts(std::int64_t problems,
+                                                 const double* means) const override {
+    return kmeans::cuda::column_parts_on_gpu(rows_->data(), problems, n_ / problems, d_, means);
   }
   [[nodiscard]] double inertia(const float* centroids, std::int64_t k,
                                const std::int32_t* labels) const override {

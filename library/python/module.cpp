@@ -133,6 +133,25 @@ OnGpu<T> owned(GpuMemory<T> values, Shape... shape) {
                   nb::device::cuda::value, 0);
 }
 
+kmeans_exact::Options options_of(std::int64_t iterations, int stop, double tolerance, int labels_of,
+                                 int metric) {
+  kmeans_exact::Options options;
+  options.iterations = iterations;
+  options.stop = static_cast<kmeans_exact::Stop>(stop);
+  options.tolerance = tolerance;
+  options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+  options.metric = static_cast<kmeans_exact::Metric>(metric);
+  options.between = look_for_signals;
+  return options;
+}
+
+/// First centroids on the GPU.
+GpuMemory<float> on_gpu(const float* init, std::size_t values) {
+  auto dev_centroids = room_on_gpu<float>(values);
+  kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init, values * sizeof(float));
+  return dev_centroids;
+}
+
 /// Points in memory of Python, which lives as long as this.
 class Points {
  public:
@@ -177,9 +196,8 @@ class Points {
     GpuMemory<std::int32_t> dev_labels;
     {
       const nb::gil_scoped_release released;
-      dev_centroids = room_on_gpu<float>(init.size());
+      dev_centroids = on_gpu(init.data(), init.size());
       dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
-      kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init.data(), init.nbytes());
     }
     const auto result = run(k, dev_centroids.get(), dev_labels.get(), iterations, stop, tolerance,
                             labels_of, weights ? weights->data() : nullptr, metric);
@@ -254,14 +272,8 @@ class Points {
   kmeans_exact::Result run(std::int64_t k, float* centroids, std::int32_t* labels,
                            std::int64_t iterations, int stop, double tolerance, int labels_of,
                            const double* weights, int metric) {
-    kmeans_exact::Options options;
-    options.iterations = iterations;
-    options.stop = static_cast<kmeans_exact::Stop>(stop);
-    options.tolerance = tolerance;
-    options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+    auto options = options_of(iterations, stop, tolerance, labels_of, metric);
     options.weights = weights;
-    options.metric = static_cast<kmeans_exact::Metric>(metric);
-    options.between = look_for_signals;
     const nb::gil_scoped_release released;
     const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->lloyd(k, centroids, labels, options);
@@ -345,6 +357,23 @@ kmeans_exact::Batch batch_of(const Problems& points, std::int64_t k) {
   return {points.data(), extent(points, 0), extent(points, 1), extent(points, 2), k};
 }
 
+/// Centroids and labels of either memory, then iterations, and whether they ended early.
+template <class Centroids, class Labels>
+nb::tuple answers(Centroids centroids, Labels labels,
+                  const std::vector<kmeans_exact::Result>& results, std::int64_t n, std::int64_t k,
+                  std::int64_t d) {
+  auto made = room_for<std::int64_t>(results.size());
+  auto converged = room_for<bool>(results.size());
+  for (std::size_t problem = 0; problem < results.size(); ++problem) {
+    made[problem] = results[problem].iterations;
+    converged[problem] = results[problem].converged || results[problem].within_tolerance;
+  }
+  const auto problems = static_cast<std::int64_t>(results.size());
+  return nb::make_tuple(owned(std::move(centroids), problems, k, d),
+                        owned(std::move(labels), problems, n), owned(std::move(made), problems),
+                        owned(std::move(converged), problems));
+}
+
 /// `init` has the problems and columns of the points.
 nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t iterations,
                       int stop, double tolerance, int labels_of, int metric, int threads,
@@ -354,28 +383,50 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
   std::copy_n(init.data(), init.size(), centroids.get());
   auto labels = room_for<std::int32_t>(points.shape(0) * points.shape(1));
   std::vector<kmeans_exact::Result> results(points.shape(0));
-  kmeans_exact::Options options;
-  options.iterations = iterations;
-  options.stop = static_cast<kmeans_exact::Stop>(stop);
-  options.tolerance = tolerance;
-  options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
-  options.metric = static_cast<kmeans_exact::Metric>(metric);
-  options.between = look_for_signals;
+  const auto options = options_of(iterations, stop, tolerance, labels_of, metric);
   {
     const nb::gil_scoped_release released;
     kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
                               threads, static_cast<kmeans_exact::Device>(device));
   }
-  auto made = room_for<std::int64_t>(results.size());
-  auto converged = room_for<bool>(results.size());
-  for (std::size_t problem = 0; problem < results.size(); ++problem) {
-    made[problem] = results[problem].iterations;
-    converged[problem] = results[problem].converged || results[problem].within_tolerance;
+  return answers(std::move(centroids), std::move(labels), results, batch.n, batch.k, batch.d);
+}
+
+/// Of points on the GPU, where the answers stay if `stays`.
+nb::tuple lloyd_batch_on_gpu(std::uintptr_t address, std::int64_t n, int numbers,
+                             std::uintptr_t stream, const Problems& init, std::int64_t iterations,
+                             int stop, double tolerance, int labels_of, int metric, int threads,
+                             bool stays) {
+  const std::int64_t problems = extent(init, 0);
+  const std::int64_t k = extent(init, 1);
+  const std::int64_t d = extent(init, 2);
+  const kmeans_exact::GpuBatch batch{gpu_points(address, n, d, numbers, stream), problems, k};
+  const auto values = static_cast<std::size_t>(problems * n);
+  std::vector<kmeans_exact::Result> results(problems);
+  const auto options = options_of(iterations, stop, tolerance, labels_of, metric);
+  const auto run = [&](auto& centroids, auto& labels) {
+    kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
+                              threads);
+  };
+  if (!stays) {
+    auto centroids = room_for<float>(init.size());
+    std::copy_n(init.data(), init.size(), centroids.get());
+    auto labels = room_for<std::int32_t>(values);
+    {
+      const nb::gil_scoped_release released;
+      run(centroids, labels);
+    }
+    return answers(std::move(centroids), std::move(labels), results, n, k, d);
   }
-  return nb::make_tuple(owned(std::move(centroids), batch.problems, batch.k, batch.d),
-                        owned(std::move(labels), batch.problems, batch.n),
-                        owned(std::move(made), batch.problems),
-                        owned(std::move(converged), batch.problems));
+  GpuMemory<float> dev_centroids;
+  GpuMemory<std::int32_t> dev_labels;
+  {
+    const nb::gil_scoped_release released;
+    dev_centroids = on_gpu(init.data(), init.size());
+    dev_labels = room_on_gpu<std::int32_t>(values);
+    run(dev_centroids, dev_labels);
+  }
+  return answers(std::move(dev_centroids), std::move(dev_labels), results, n, k, d);
 }
 
 nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64_t k,
@@ -387,6 +438,20 @@ nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64
     kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);
   }
   return owned(std::move(centroids), batch.problems, batch.k, batch.d);
+}
+
+/// The same of points on the GPU.
+nb::ndarray<nb::numpy, float> seed_ward_batch_on_gpu(std::uintptr_t address, std::int64_t problems,
+                                                     std::int64_t n, std::int64_t d, int numbers,
+                                                     std::uintptr_t stream, std::int64_t k,
+                                                     std::uint64_t seed, int threads) {
+  const kmeans_exact::GpuBatch batch{gpu_points(address, n, d, numbers, stream), problems, k};
+  auto centroids = room_for<float>(problems * k * d);
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);
+  }
+  return owned(std::move(centroids), problems, k, d);
 }
 
 /// What DLPack says of an array: its address, shape, strides in elements, kind and bits of its numbers; and what keeps
@@ -456,7 +521,9 @@ NB_MODULE(_engine, module) {
              nb::arg(), nb::arg(), nb::arg().none());
   module.def("unit_rows", &unit_rows);
   module.def("lloyd_batch", &lloyd_batch);
+  module.def("lloyd_batch_on_gpu", &lloyd_batch_on_gpu);
   module.def("seed_ward_batch", &seed_ward_batch);
+  module.def("seed_ward_batch_on_gpu", &seed_ward_batch_on_gpu);
   module.def("engines", call<&Points::engines>);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);

@@ -267,6 +267,129 @@ for rows in (300, 301):
 """)
 
 
+# Of 12 problems at once, but for an odd number of points in a pretended GPU; of 3 one after the
+# other, since no multiprocessor holds one, and of these two do not begin at whole 16 bytes.
+STACKS = """
+def stacks():
+    for count, n, d, k in ((12, 300, 7, 9), (12, 301, 7, 9), (3, 4001, 41, 60), (2, 4099, 3, 1)):
+        stack = random.normal(size=(count, n, d)).astype('f4')
+        stack += 9 * random.integers(0, 5, size=(count, n, 1))
+        stack[1] *= 1000  # a scale of its own
+        stack[0, : n // 2] = stack[0, 0]  # equal points
+        yield stack, stack[:, -k:].copy()
+"""
+
+
+def test_many_problems_that_are_there_give_the_bits_of_a_cpu(run) -> None:
+    run(
+        STACKS
+        + """
+for stack, init in stacks():
+    there, by_interface = to_gpu(stack.copy()), ByInterface(stack.copy())
+    for metric in ('euclidean', 'cosine'):
+        for how in ({}, {'iterations': 4, 'stop': None}, {'tol': 1e-2, 'labels_of': 'returned'},
+                    {'iterations': 1, 'labels_of': 'returned'}):
+            right = ke.lloyd_batch(stack, init, metric=metric, **how)
+            for points, start in ((there, init), (there, to_gpu(init)), (by_interface, init)):
+                found = ke.lloyd_batch(points, start, metric=metric, **how)
+                for own, other in zip(found, right, strict=True):
+                    same(own, other)
+            left = ke.lloyd_batch(there, init, metric=metric, answers='gpu', **how)
+            same(host(left.centroids), right.centroids)
+            same(host(left.labels), right.labels)
+            same(left.iterations, right.iterations)
+            same(left.converged, right.converged)
+        same(ke.ward_start_batch(there, 5, 3, metric=metric),
+             ke.ward_start_batch(stack, 5, 3, metric=metric))
+    same(there.array if hasattr(there, 'array') else there.cpu().numpy(), stack)
+    # Answers that were left there are arguments again.
+    again = ke.lloyd_batch(there, left.centroids, iterations=1, metric='cosine')
+    same(again.centroids, ke.lloyd_batch(
+        stack, right.centroids, iterations=1, metric='cosine').centroids)
+"""
+    )
+
+
+def test_problems_that_are_there_are_refused_as_on_a_cpu(run) -> None:
+    run("""
+def outcome(points, init, **how):
+    try:
+        return ke.lloyd_batch(points, init, iterations=1, stop=None, **how).labels.tobytes()
+    except ValueError as error:
+        return str(error)
+
+refusals = set()
+for trial in range(80):
+    count, n, d = (int(random.integers(*span)) for span in ((1, 9), (40, 600), (1, 9)))
+    n -= n % 5 == 2  # of which a pretended GPU takes none by cosine
+    stack = random.normal(size=(count, n, d)) * 10.0 ** random.integers(-6, 1, size=d)
+    if trial % 3 == 0:
+        stack[..., 0] = np.where(random.random((count, n)) < 0.9, 0, stack[..., 0])  # mostly alike
+    stack = stack.astype('f4')
+    init = stack[:, :5].copy()
+    metric = 'cosine' if trial % 4 == 3 else 'euclidean'
+    for _ in range(trial % 3):
+        place = int(random.integers(count)), int(random.integers(n)), int(random.integers(d))
+        stack[place] = (10.0 ** int(random.integers(4, 14)), np.nan, -np.inf)[trial % 5 % 3]
+    if trial % 7 == 0 and metric == 'euclidean':  # by cosine all rows are scaled first
+        init[int(random.integers(count)), 2, d - 1] = np.inf
+    here = outcome(stack, init, metric=metric)
+    assert outcome(to_gpu(stack), init, metric=metric) == here, (trial, here)
+    assert outcome(stack, init, metric=metric, device='gpu') == here, (trial, here)
+    if isinstance(here, str):
+        assert here.startswith('kmeans_exact: problem '), here
+        refusals.add(' '.join(here.split()[3:5]))
+assert len(refusals) > 9, refusals
+""")
+    run("""
+stack = x[:900].reshape(3, 300, 7).copy()
+there = to_gpu(stack)
+refused(ValueError, 'x must have 3 dimensions, a table of rows for each problem, not 2',
+        ke.lloyd_batch, to_gpu(stack[0].copy()), stack[:, :4])
+refused(ValueError, 'x has 3 problems, init 2', ke.lloyd_batch, there, stack[:2, :4])
+refused(ValueError, 'x has 7 columns, init 6', ke.lloyd_batch, there, stack[:, :4, :6])
+refused(ValueError, 'k is 301; it must be from 1 to n = 300', ke.lloyd_batch, there,
+        np.zeros((3, 301, 7)))
+refused(ValueError, 'k is 301; it must be from 1 to 300', ke.ward_start_batch, there, 301)
+refused(TypeError, 'float32, float16 or bfloat16', ke.lloyd_batch, to_gpu(stack.astype('f8')),
+        stack[:, :4])
+refused(ValueError, "answers='gpu' is for points in the memory of a GPU", ke.lloyd_batch, stack,
+        stack[:, :4], answers='gpu')
+refused(ValueError, "answers must be 'host' or 'gpu'", ke.lloyd_batch, there, stack[:, :4],
+        answers='there')
+refused(ValueError, 'threads is 5000', ke.lloyd_batch, there, stack[:, :4], threads=5000)
+stack[2, 9, 1] = np.nan
+refused(ValueError, 'problem 2: point 9, coordinate 1 is nan', ke.ward_start_batch,
+        to_gpu(stack), 4)
+""")
+    run(
+        "refused(ValueError, 'contiguous', ke.lloyd_batch, to_gpu(x[:8].reshape(2, 4, 7))."
+        "transpose(0, 1), x[:8].reshape(4, 2, 7))"
+        if run.is_real
+        else "refused(ValueError, 'contiguous', ke.lloyd_batch,"
+        "to_gpu(x[:8].reshape(2, 4, 7).transpose(1, 0, 2)), x[:8].reshape(4, 2, 7))"
+    )
+
+
+def test_a_signal_ends_problems_that_are_there(run) -> None:
+    run("""
+import signal
+def handler(*_unused):
+    raise KeyError('from the handler')
+def go_on():
+    for _ in range(100000):  # single calls are short
+        for answers in ('host', 'gpu'):
+            ke.lloyd_batch(there, stack[:, :9], answers=answers)
+signal.signal(signal.SIGALRM, handler)
+for rows in (300, 301):
+    stack = x[:12 * rows].reshape(12, rows, 7)
+    there = to_gpu(stack.copy())
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    refused(KeyError, 'from the handler', go_on)
+    same(ke.lloyd_batch(there, stack[:, :9]).labels, ke.lloyd_batch(stack, stack[:, :9]).labels)
+""")
+
+
 def test_points_are_kept_for_many_runs_and_other_protocols_give_the_same(run) -> None:
     run("""
 kept = ke.Points(to_gpu(x))
@@ -368,8 +491,21 @@ assert 10 < refusals < 50, refusals
 
 
 def test_narrow_numbers_are_widened(run) -> None:
+    run("""
+for rows in (300, 301):
+    narrow = x[:12 * rows].astype('f2').reshape(12, rows, 7)
+    wide = narrow.astype('f4')
+    for metric in ('euclidean', 'cosine'):
+        right = ke.lloyd_batch(wide, wide[:, :9], metric=metric)
+        found = ke.lloyd_batch(to_gpu(narrow), to_gpu(narrow[:, :9].copy()), metric=metric)
+        for own, other in zip(found, right, strict=True):
+            same(own, other)
+        same(ke.ward_start_batch(to_gpu(narrow), 5, 3, metric=metric),
+             ke.ward_start_batch(wide, 5, 3, metric=metric))
+    same(ke.lloyd(to_gpu(narrow[0]), wide[0, :9]).labels, ke.lloyd(wide[0], wide[0, :9]).labels)
+""")
     if not run.is_real:
-        pytest.skip("of a pretended GPU float32 alone")
+        return
     run(
         """
 for dtype in (torch.float16, torch.bfloat16):
@@ -379,12 +515,17 @@ for dtype in (torch.float16, torch.bfloat16):
     here = ke.lloyd(wide, wide[:9])
     same(answer.centroids, here.centroids)
     same(answer.labels, here.labels)
+    stacks = (given[:8999].reshape(1, 8999, 7) for given in (narrow, wide))
+    for own, other in zip(*(ke.lloyd_batch(one, one[:, :9]) for one in stacks), strict=True):
+        same(own, other)
 refused(ValueError, 'are not in the memory of a GPU', ke.Points, ByInterfaceOfHost(x))
+refused(ValueError, 'are not in the memory of a GPU', ke.lloyd_batch,
+        ByInterfaceOfHost(x[None]), x[None, :9])
 """.replace(
-            "ByInterfaceOfHost(x)",
-            "type('Host', (), {'__cuda_array_interface__': {"
+            "ByInterfaceOfHost(",
+            "(lambda x: type('Host', (), {'__cuda_array_interface__': {"
             "'data': (x.ctypes.data, False), 'shape': x.shape, 'strides': None,"
-            "'typestr': '<f4', 'version': 3}})()",
+            "'typestr': '<f4', 'version': 3}})())(",
         )
     )
 
@@ -409,6 +550,7 @@ def test_work_of_another_stream_is_waited_for(run) -> None:
     run("""
 stream = torch.cuda.Stream()
 source = to_gpu(x)
+right = ke.lloyd_batch(x.reshape(10, 900, 7), x.reshape(10, 900, 7)[:, :8])
 torch.cuda.synchronize()
 for _ in range(5):
     with torch.cuda.stream(stream):
@@ -417,6 +559,13 @@ for _ in range(5):
         rows += source
         answer = ke.lloyd(rows, x[:8])
         left = ke.lloyd(rows, x[:8], answers='gpu')
+    with torch.cuda.stream(stream):
+        problems = torch.zeros_like(source)
+        torch.cuda._sleep(50_000_000)
+        problems += source
+        of_all = ke.lloyd_batch(problems.view(10, 900, 7), x.reshape(10, 900, 7)[:, :8])
+        same(of_all.labels, right.labels)
+    with torch.cuda.stream(stream):
         labels, centroids = (
             torch.from_dlpack(one).clone() for one in (left.labels, left.centroids))
     here = ke.lloyd(x, x[:8])

@@ -150,9 +150,7 @@ class Points:
     ) -> LloydResult:
         """As the function `lloyd`."""
         how = _checks.run(iterations, stop, tol, labels_of)
-        on_gpu = _checks.one_of("answers", answers, ("host", "gpu")) == 1
-        if on_gpu and not isinstance(self._rows, _gpu.Rows):
-            raise ValueError("kmeans_exact: answers='gpu' is for points in the memory of a GPU")
+        on_gpu = _checks.stay_on_gpu(answers, isinstance(self._rows, _gpu.Rows))
         return self._lloyd(init, how, self._weights(weights), on_gpu)[0]
 
     def _lloyd(
@@ -315,23 +313,28 @@ def lloyd_batch(
     threads: int = 0,
     device: str = "cpu",
     metric: str = "euclidean",
+    answers: str = "host",
 ) -> BatchResult:
     """`lloyd` on each of many problems of one shape, with the bits that it gives alone.
 
     ``x`` is B x n x d, ``init`` B x k x d. Where problems are small and many, as codebooks of a
     product quantiser, this is much quicker than call by call, since a thread, or a multiprocessor
-    of a GPU, has one for itself. The other arguments are as for `lloyd`, which says what is
-    raised; errors name the problem.
+    of a GPU, has one for itself. Both may be in the memory of a GPU. The other arguments are as
+    for `lloyd`, which says what is raised; errors name the problem.
     """
-    points, given = _checks.problems("x", x), _checks.problems("init", init)
+    points, shape = _checks.problem_points("x", x)
+    given = _checks.problems("init", init)
     for axis, what in ((0, "problems"), (2, "columns")):
-        if given.shape[axis] != points.shape[axis]:
-            raise ValueError(
-                f"kmeans_exact: x has {points.shape[axis]} {what}, init {given.shape[axis]}"
-            )
+        if given.shape[axis] != shape[axis]:
+            raise ValueError(f"kmeans_exact: x has {shape[axis]} {what}, init {given.shape[axis]}")
     how = _checks.run(iterations, stop, tol, labels_of)
     most, by = _checks.threads("threads", threads), _checks.metric(metric)
     where = _checks.device(device)
+    stays = _checks.stay_on_gpu(answers, isinstance(points, _gpu.Rows))
+    if isinstance(points, _gpu.Rows):
+        rows = _gpu.unit_rows(points) if by == _COSINE else points
+        place = (rows.address, shape[1], rows.numbers, rows.stream)
+        return BatchResult(*_engine.lloyd_batch_on_gpu(*place, given, *how, by, most, stays))
     points = _unit_problems(points, by, most)
     return BatchResult(*_engine.lloyd_batch(points, given, *how, by, most, where))
 
@@ -340,10 +343,15 @@ def ward_start_batch(
     x: ArrayLike, k: int, seed: int = 0, *, threads: int = 0, metric: str = "euclidean"
 ) -> NDArray[np.float32]:
     """`ward_start` of each of many problems, B x n x d: B x k x d, all by one seed, on the CPU."""
-    points = _checks.problems("x", x)
-    clusters = _checks.clusters("k", k, points.shape[1])
+    points, shape = _checks.problem_points("x", x)
+    clusters = _checks.clusters("k", k, shape[1])
     number = _checks.seed("seed", seed)
     most, by = _checks.threads("threads", threads), _checks.metric(metric)
+    if isinstance(points, _gpu.Rows):
+        rows = _gpu.unit_rows(points) if by == _COSINE else points
+        place = (rows.address, *shape, rows.numbers, rows.stream)
+        chosen = _engine.seed_ward_batch_on_gpu(*place, clusters, number, most)
+        return _unit_problems(chosen, by, most)
     points = _unit_problems(points, by, most)
     return _unit_problems(_engine.seed_ward_batch(points, clusters, number, most), by, most)
 
@@ -351,7 +359,15 @@ def ward_start_batch(
 def _unit_problems(stack: NDArray[np.float32], by: int, threads: int) -> NDArray[np.float32]:
     if by != _COSINE:
         return stack
-    return _engine.unit_rows(stack.reshape(-1, stack.shape[2]), threads).reshape(stack.shape)
+    try:
+        return _engine.unit_rows(stack.reshape(-1, stack.shape[2]), threads).reshape(stack.shape)
+    except ValueError as error:
+        for problem, point, column in np.argwhere(~np.isfinite(stack))[:1]:
+            raise ValueError(
+                f"kmeans_exact: problem {problem}: point {point}, coordinate {column} is "
+                f"{stack[problem, point, column]}; all must be finite"
+            ) from error
+        raise
 
 
 def unit_rows(x: ArrayLike, *, threads: int = 0) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _gpu
+from . import _gpu, _shapes
 
 #: Rows that rounding is judged by, evenly spaced.
 _SAMPLED = 4096
@@ -61,33 +61,24 @@ def rows(
         matrix = _numbers(name, matrix)
     if validate is not None:
         matrix = validate(given)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"kmeans_exact: {name} must have 2 dimensions, a row for each point, not {matrix.ndim}"
-        )
-    if 0 in matrix.shape:
-        raise ValueError(
-            f"kmeans_exact: {name} is {matrix.shape[0]} x {matrix.shape[1]}; at least one row and "
-            "one column are needed"
-        )
+    _shapes.table(name, matrix.shape)
     return _as_float32(name, matrix)
 
 
-def problems(name: str, given: object) -> np.ndarray:
-    """Tables of one shape, B x n x d, as `rows` takes one."""
+def problem_points(name: str, given: object) -> tuple[np.ndarray | _gpu.Rows, tuple[int, int, int]]:
+    """Tables of one shape, B x n x d, as `points` takes one; and the shape."""
+    if _gpu.is_on_gpu(given):
+        return _gpu.problems(name, given)
     _refuse_kind(name, given)
     stack = _array(name, given)
-    if stack.ndim != 3:
-        raise ValueError(
-            f"kmeans_exact: {name} must have 3 dimensions, a table of rows for each problem, not "
-            f"{stack.ndim}"
-        )
-    if 0 in stack.shape:
-        raise ValueError(
-            f"kmeans_exact: {name} is {' x '.join(map(str, stack.shape))}; at least one problem, "
-            "row and column are needed"
-        )
-    return rows(name, stack.reshape(-1, stack.shape[2])).reshape(stack.shape)
+    shape = _shapes.stack(name, stack.shape)
+    return rows(name, stack.reshape(-1, shape[2])).reshape(shape), shape
+
+
+def problems(name: str, given: object) -> np.ndarray:
+    """The same where the host can read them."""
+    there, shape = problem_points(name, given)
+    return _gpu.host_rows(there).reshape(shape) if isinstance(there, _gpu.Rows) else there
 
 
 def _refuse_kind(name: str, given: object) -> None:
@@ -312,6 +303,14 @@ def one_of(name: str, given: object, names: tuple[str, ...]) -> int:
         listed = ", ".join(quoted[:-1]) + " or " + quoted[-1]
         raise ValueError(f"kmeans_exact: {name} must be {listed}, not {given!r:.60}")
     return names.index(given)
+
+
+def stay_on_gpu(answers: object, points_are_there: bool) -> bool:
+    """Do answers stay in the memory of a GPU?"""
+    stay = one_of("answers", answers, ("host", "gpu")) == 1
+    if stay and not points_are_there:
+        raise ValueError("kmeans_exact: answers='gpu' is for points in the memory of a GPU")
+    return stay
 
 
 def device(given: object) -> int:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled part: what it takes has been checked, and is in C order."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,8 +65,33 @@ def lloyd_batch(
     threads: int,
     device: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]: ...
+def lloyd_batch_on_gpu(
+    address: int,
+    n: int,
+    numbers: int,
+    stream: int,
+    init: NDArray[np.float32],
+    iterations: int,
+    stop: int,
+    tolerance: float,
+    labels_of: int,
+    metric: int,
+    threads: int,
+    stays: bool,
+) -> tuple[Any, Any, NDArray[np.int64], NDArray[np.bool_]]: ...
 def seed_ward_batch(
     points: NDArray[np.float32], k: int, seed: int, threads: int
+) -> NDArray[np.float32]: ...
+def seed_ward_batch_on_gpu(
+    address: int,
+    problems: int,
+    n: int,
+    d: int,
+    numbers: int,
+    stream: int,
+    k: int,
+    seed: int,
+    threads: int,
 ) -> NDArray[np.float32]: ...
 def engines(points: _Points) -> int: ...
 def instructions() -> str: ...

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _engine
+from . import _engine, _shapes
 
 #: Of DLPack: a CUDA device, or CUDA's managed memory.
 _CUDA = (2, 13)
@@ -69,19 +69,15 @@ def is_on_gpu(given: object) -> bool:
 def rows(name: str, given: Any) -> Rows:
     """Points or centroids that are on a GPU."""
     array = _array(name, given)
-    if len(array.shape) != 2:
-        raise ValueError(
-            f"kmeans_exact: {name} must have 2 dimensions, a row for each point, not "
-            f"{len(array.shape)}"
-        )
-    if 0 in array.shape:
-        raise ValueError(
-            f"kmeans_exact: {name} is {array.shape[0]} x {array.shape[1]}; at least one row and "
-            "one column are needed"
-        )
-    if array.type not in _NUMBERS:
-        raise _wrong_type(name, given, "float32, float16 or bfloat16")
-    return Rows(array.address, array.shape, array.type, array.stream, array.owner)
+    _shapes.table(name, array.shape)
+    return _rows_of(name, given, array, array.shape)
+
+
+def problems(name: str, given: Any) -> tuple[Rows, tuple[int, int, int]]:
+    """Tables of one shape that are on a GPU, all rows one behind the other; and B, n and d."""
+    array = _array(name, given)
+    count, n, d = _shapes.stack(name, array.shape)
+    return _rows_of(name, given, array, (count * n, d)), (count, n, d)
 
 
 def unit_rows(given: Rows) -> Rows:
@@ -127,6 +123,12 @@ def _array(name: str, given: Any) -> Array:
             f"kmeans_exact: {name} is on a GPU and not in C order; a contiguous copy is needed"
         )
     return Array(address, shape, found, stream, owner)
+
+
+def _rows_of(name: str, given: Any, array: Array, shape: tuple[int, ...]) -> Rows:
+    if array.type not in _NUMBERS:
+        raise _wrong_type(name, given, "float32, float16 or bfloat16")
+    return Rows(array.address, shape, array.type, array.stream, array.owner)
 
 
 def _host_copy(array: Array, dtype: type) -> np.ndarray:

@@ -25,6 +25,12 @@ std::map<const float*, const std::vector<float>*>& all_rows() {
   return rows;
 }
 
+/// What is known by an address, or lies there.
+const float* readable(const float* address) {
+  const auto known = all_rows().find(address);
+  return known != all_rows().end() ? known->second->data() : address;
+}
+
 class Rows final : public kmeans_exact::SentRows {
  public:
   Rows(const float* known_by, std::vector<float> values, std::int64_t d)
@@ -35,18 +41,28 @@ class Rows final : public kmeans_exact::SentRows {
     if (all_rows()[known_by_] == &values_) all_rows().erase(known_by_);
   }
 
-  [[nodiscard]] float largest() const override {
-    float largest = 0;
-    for (const float value : values()) {
-      if (!(std::abs(value) <= largest)) largest = std::abs(value);
-      if (largest != largest) break;
+  [[nodiscard]] const float* place() const override { return values().data(); }
+  [[nodiscard]] std::vector<float> largest(std::int64_t problems) const override {
+    std::vector<float> all(problems, 0.0F);
+    for (std::size_t at = 0; at < values().size(); ++at) {
+      float& largest = all[at * problems / values().size()];
+      const float value = std::abs(values()[at]);
+      if (largest == largest && !(value <= largest)) largest = value;
     }
-    return largest;
+    return all;
   }
-  [[nodiscard]] bool surely_resolved(float max_abs) const override {
-    // Half of the time it is not known.
-    return n() % 2 == 0 &&
-           kmeans::lost_by_fixed_point_at(values().data(), n(), d_, max_abs, 1).empty();
+  [[nodiscard]] std::vector<char> surely_resolved(
+      const std::vector<float>& largest) const override {
+    const std::int64_t rows = n() / std::ssize(largest);
+    std::vector<char> resolved;
+    for (const float max_abs : largest) {
+      // Half of the time it is not known.
+      const float* const own = values().data() + std::ssize(resolved) * rows * d_;
+      const bool known = (rows + std::ssize(resolved)) % 2 == 0;
+      resolved.push_back(
+          known && kmeans::lost_by_fixed_point_at(own, rows, d_, max_abs, 1).empty() ? 1 : 0);
+    }
+    return resolved;
   }
   [[nodiscard]] bool all_unit() const override {
     for (std::int64_t i = 0; i < n(); ++i) {
@@ -59,13 +75,18 @@ class Rows final : public kmeans_exact::SentRows {
     for (const auto row : rows) to = std::copy_n(values().data() + row * d_ + first, count, to);
   }
   void copy_all(float* to) const override { std::copy(values().begin(), values().end(), to); }
-  [[nodiscard]] std::vector<double> column_parts(const double* means) const override {
-    std::vector<double> parts(kmeans::block_count(n()) * d_);
+  [[nodiscard]] std::vector<double> column_parts(std::int64_t problems,
+                                                 const double* means) const override {
+    const std::int64_t rows = n() / problems;
+    const std::int64_t blocks = kmeans::block_count(rows);
+    std::vector<double> parts(problems * blocks * d_);
     for (std::int64_t i = 0; i < n(); ++i) {
+      const std::int64_t problem = i / rows;
       for (std::int64_t t = 0; t < d_; ++t) {
         const double value = values()[i * d_ + t];
-        const double difference = means != nullptr ? value - means[t] : 0;
-        parts[i / kmeans::kBlock * d_ + t] += means != nullptr ? difference * difference : value;
+        const double difference = means != nullptr ? value - means[problem * d_ + t] : 0;
+        parts[(problem * blocks + i % rows / kmeans::kBlock) * d_ + t] +=
+            means != nullptr ? difference * difference : value;
       }
     }
     return parts;
@@ -92,8 +113,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     const std::int64_t* const weights = problem.counted.weights;
     weights_.clear();
     if (weights != nullptr) weights_.assign(weights, weights + shape_.n);
-    const auto known = all_rows().find(problem.points);
-    points_ = known != all_rows().end() ? known->second->data() : problem.points;
+    points_ = readable(problem.points);
   }
   void reset(const float* centroids) override {
     centroids_.assign(centroids, centroids + shape_.k * shape_.d);
@@ -156,7 +176,7 @@ class Batch final : public kmeans::BatchAtWork {
     for (std::int64_t b = 0; b < task.problems; ++b) {
       kmeans::Problem<float> problem;
       problem.shape = {task.n, task.d, task.k, kmeans::Precision::f32};
-      problem.points = task.points + b * task.n * task.d;
+      problem.points = readable(task.points) + b * task.n * task.d;
       problem.spherical = task.spherical;
       engines_[b].setup(problem);
       engines_[b].reset(task.centroids + b * task.k * task.d);
@@ -192,6 +212,16 @@ class Batch final : public kmeans::BatchAtWork {
   std::vector<kmeans::Stopped> stopped_;
 };
 
+std::vector<float> widened(const kmeans_exact::GpuPoints& points) {
+  const std::int64_t count = points.n * points.d;
+  if (points.numbers == kmeans_exact::GpuNumbers::float16) {
+    const auto* const values = static_cast<const _Float16*>(points.dev_points);
+    return {values, values + count};
+  }
+  const auto* const values = static_cast<const float*>(points.dev_points);
+  return {values, values + count};
+}
+
 }  // namespace
 
 kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not) {
@@ -219,17 +249,17 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t 
 
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
                                               const float* known_by, std::string& why_not) {
-  if (points.numbers != kmeans_exact::GpuNumbers::float32) {
+  if (points.numbers == kmeans_exact::GpuNumbers::bfloat16) {
     why_not = "are of a type that is not pretended";
     return nullptr;
   }
-  const auto* const values = static_cast<const float*>(points.dev_points);
-  return new Rows(known_by, {values, values + points.n * points.d}, points.d);
+  return new Rows(known_by, widened(points), points.d);
 }
 
 void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
                            std::string& /*why_not*/) {
-  const auto* const given = static_cast<const float*>(rows.dev_points);
+  const std::vector<float> wide = widened(rows);
+  const float* const given = wide.data();
   for (std::int64_t i = 0; i < rows.n; ++i) {
     const float* const row = given + i * rows.d;
     float* const unit = dev_unit + i * rows.d;
