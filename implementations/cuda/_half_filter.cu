@@ -152,7 +152,7 @@ Bias HalfFilter::copy_points(const float* dev_points, const CopyFrame& frame,
                              const DeviceBuffer<float2>& dev_lengths) {
   const DeviceBuffer<unsigned> dev_largest(1);
   dev_largest.zero();
-  const std::int64_t threads = extents_.point_tiles * kTileRows * lanes_of_row(extents_.padded);
+  const std::int64_t threads = extents_.point_tiles * kTileRows * kLanesOfCopiedRow;
   copy_points_kernel<<<blocks_for(threads, 256), 256>>>(
       dev_points, extents_, frame.view(), dev_copy.data(), dev_lengths.data(), dev_largest.data());
   KMEANS_CUDA_LAUNCHED(copy_points_kernel);

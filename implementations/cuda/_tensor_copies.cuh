@@ -19,12 +19,9 @@
 
 namespace kmeans::cuda {
 
-/// So many neighbouring lanes copy a row, each some groups of kCoreHalves columns: a power of two.
-__host__ __device__ inline int lanes_of_row(int padded) {
-  int lanes = 1;
-  while (lanes < kLanes && lanes * kCoreHalves < padded) lanes *= 2;
-  return lanes;
-}
+/// So many neighbouring lanes copy a row, every fourth group of kCoreHalves columns each: a warp reads
+/// whole lines of 128 bytes, and writes such, since eight rows' groups lie next to each other in a tile.
+constexpr int kLanesOfCopiedRow = 4;
 
 /// Some columns of a row, zero from d on.
 __device__ inline void load_group(const float* __restrict__ dev_row, std::int64_t d, int first,
@@ -46,7 +43,6 @@ __device__ inline void load_group(const float* __restrict__ dev_row, std::int64_
 __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Extents& s,
                                   const FrameView& frame, std::int64_t own_row,
                                   __half* __restrict__ dev_copy, float& square) {
-  const int lanes = lanes_of_row(s.padded);
   __half* tile = dev_copy + own_row / kTileRows * tile_elements(s);
   const int row = static_cast<int>(own_row % kTileRows);
   union Group {
@@ -58,12 +54,12 @@ __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Ext
     *reinterpret_cast<uint4*>(tile + place_in_tile(kTileRows, row, first)) = group.whole;
   };
   CopiedRow copied;
-  Group last;  // where the extra columns begin, or one behind it: at most one a lane
+  Group last;  // where the extra columns begin, or one of two behind it: at most one a lane
   int last_first = -1;
-  for (int first = static_cast<int>(threadIdx.x) % lanes * kCoreHalves; first < s.padded;
-       first += lanes * kCoreHalves) {
+  for (int first = static_cast<int>(threadIdx.x) % kLanesOfCopiedRow * kCoreHalves;
+       first < s.padded; first += kLanesOfCopiedRow * kCoreHalves) {
     Group group;
-    if (dev_point != nullptr) {
+    if (dev_point != nullptr && first < s.d) {
       float x[kCoreHalves];
       float mean[kCoreHalves];
       load_group(dev_point, s.d, first, x);
@@ -78,7 +74,7 @@ __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Ext
       last_first = first;
     }
   }
-  copied.join(lanes);
+  copied.join(kLanesOfCopiedRow);
   square = copied.square();
   const __half length = copied.length();
   const __half rest = copied.rest();
@@ -101,13 +97,12 @@ static __global__ void copy_points_kernel(const float* __restrict__ dev_points, 
                                           FrameView frame, __half* __restrict__ dev_copy,
                                           float2* __restrict__ dev_lengths,
                                           unsigned* __restrict__ dev_largest) {
-  const int lanes = lanes_of_row(s.padded);
-  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanesOfCopiedRow;
   if (i >= s.point_tiles * kTileRows) return;
   float square = 0;
   const float2 lengths =
       copy_row(i < s.n ? dev_points + i * s.d : nullptr, s, frame, i, dev_copy, square);
-  if (threadIdx.x % lanes != 0) return;
+  if (threadIdx.x % kLanesOfCopiedRow != 0) return;
   if (i < s.n) dev_lengths[i] = lengths;
   note_largest(square, dev_largest);
 }
@@ -129,15 +124,14 @@ static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_p
   const std::int64_t count =
       min(max(static_cast<std::int64_t>(*dev_count) - first, std::int64_t{0}), s.n);
   const std::int64_t end = (count + kTileRows - 1) / kTileRows * kTileRows;
-  const int lanes = lanes_of_row(s.padded);
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / lanes;
-  for (std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes; row < end;
-       row += stride) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / kLanesOfCopiedRow;
+  for (std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanesOfCopiedRow;
+       row < end; row += stride) {
     const float* dev_point =
         row < count ? dev_points + std::int64_t{dev_list[first + row]} * s.d : nullptr;
     float square = 0;
     const float2 lengths = copy_row(dev_point, s, frame, row, dev_copy, square);
-    if (threadIdx.x % lanes == 0 && row < count) dev_lengths[row] = lengths;
+    if (threadIdx.x % kLanesOfCopiedRow == 0 && row < count) dev_lengths[row] = lengths;
   }
 }
 
