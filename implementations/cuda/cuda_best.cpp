@@ -38,21 +38,44 @@ using kmeans::cuda::Candidate;
 using kmeans::cuda::SharedRows;
 using Family = kmeans::cuda::Family<float>;
 
+/// The families among which it chooses: looked up once, since set-up asks for each of them some times.
+const std::vector<kmeans::Registration>& all_families() {
+  static const auto all = [] {
+    std::vector<kmeans::Registration> families;
+    for (const char* name : {"cuda_tree", "cuda_resident", "cuda_onepass", "cuda_tensor",
+                             "cuda_hamerly", "cuda_int8", "cuda_exact"}) {
+      families.push_back(kmeans::registered_variant(name));
+    }
+    return families;
+  }();
+  return all;
+}
+
+const kmeans::Registration& family_named(const std::string& name) {
+  return *std::find_if(all_families().begin(), all_families().end(),
+                       [&](const kmeans::Registration& one) { return one.traits.name == name; });
+}
+
 /// `counted`: as Problem::is_counted().
 double bytes_of(const std::string& family, const Shape& shape, bool counted) {
-  const double bytes = kmeans::registered_variant(family).traits.device_bytes(shape);
+  const double bytes = family_named(family).traits.device_bytes(shape);
   return counted ? kmeans::cuda::counted_bytes(family, bytes, shape) : bytes;
 }
 
 /// The families that take the shape.
 std::vector<std::string> families_for(const Shape& shape) {
   std::vector<std::string> families;
-  for (const char* name : {"cuda_tree", "cuda_resident", "cuda_onepass", "cuda_tensor",
-                           "cuda_hamerly", "cuda_int8", "cuda_exact"}) {
-    const auto supports = kmeans::registered_variant(name).traits.supports;
-    if (!supports || supports(shape).ok) families.emplace_back(name);
+  for (const auto& one : all_families()) {
+    const auto& supports = one.traits.supports;
+    if (!supports || supports(shape).ok) families.push_back(one.traits.name);
   }
   return families;
+}
+
+/// Of GPU memory.
+double free_bytes() {
+  const auto memory = kmeans::gpu_memory();
+  return memory ? static_cast<double>(memory->free_bytes) : 0;
 }
 
 /// The one that needs the least memory.
@@ -69,12 +92,10 @@ double least_bytes(const Shape& shape, bool counted) {
 }
 
 /// The points once more besides a family that has its own, in another order.
-bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape) {
-  const auto memory = kmeans::gpu_memory();
+bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape, double room) {
   double most = 0;
   for (const auto& family : families) most = std::max(most, bytes_of(family, shape, false));
-  const double bytes = most + kmeans::cuda::bytes_of_rows(shape);
-  return memory && bytes <= static_cast<double>(memory->free_bytes);
+  return most + kmeans::cuda::bytes_of_rows(shape) <= room;
 }
 
 /// Families whose kernels this process has loaded.
@@ -110,15 +131,16 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
     auto families = families_for(shape);
     const std::string smallest = smallest_of(families, shape, counted);
+    const double room = free_bytes();
     std::erase_if(families, [&](const std::string& family) {
-      return family != smallest && !has_room(family);
+      return family != smallest && needed(family) > room;
     });
     const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
     families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
     // A family that begins again in each iteration gains nothing from bounds.
     if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
     if (rows_ == nullptr &&
-        (counted || (families.size() > 1 && has_room_for_rows(families, shape)))) {
+        (counted || (families.size() > 1 && has_room_for_rows(families, shape, room)))) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = families.front();
@@ -159,18 +181,17 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   }
 
  private:
-  [[nodiscard]] bool has_room(const std::string& family) const {
-    const auto memory = kmeans::gpu_memory();
-    double bytes = bytes_of(family, problem_.shape, problem_.is_counted());
-    if (problem_.is_counted() && rows_ != nullptr) {
-      bytes -= kmeans::cuda::bytes_of_rows(problem_.shape);
-    }
-    return memory && bytes <= static_cast<double>(memory->free_bytes);
+  /// Bytes of GPU memory, besides rows that are there.
+  [[nodiscard]] double needed(const std::string& family) const {
+    const double bytes = bytes_of(family, problem_.shape, problem_.is_counted());
+    return problem_.is_counted() && rows_ != nullptr
+               ? bytes - kmeans::cuda::bytes_of_rows(problem_.shape)
+               : bytes;
   }
 
   /// Null: there is no room for it.
   std::unique_ptr<Family> make(const std::string& name) {
-    if (name != first_ && !has_room(name)) return nullptr;
+    if (name != first_ && needed(name) > free_bytes()) return nullptr;
     auto family = kmeans::cuda::make_family(name, problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
