@@ -220,11 +220,8 @@ class Agglomeration {
   std::vector<Merge> merges_;
 };
 
-/// The cells of the seeds on a board: those that have points, means and weights; in the order of the seeds.
-WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<float>& seeds,
-                       double largest, SeedingBoard<float>& board) {
-  const std::int64_t d = problem.d;
-  const std::int64_t m = static_cast<std::int64_t>(seeds.size()) / d;
+/// By which a board rounds coordinates of cells to integers. largest: squared distance from a seed.
+double cell_scale(const SeedingProblem<float>& problem, double largest) {
   // A coordinate lies within sqrt(largest) of its seed's; W times that, and half as much again, below 2^62.
   std::uint64_t total = problem.weights == nullptr ? static_cast<std::uint64_t>(problem.n) : 0;
   for (std::int64_t i = 0; problem.weights != nullptr && i < problem.n; ++i) {
@@ -233,7 +230,14 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   int exponent = 0;
   std::frexp(std::sqrt(largest), &exponent);
   const int places = largest > 0 ? 61 - std::bit_width(total - 1) - exponent : 0;
-  const double scale = exact::power_of_two(places);
+  return exact::power_of_two(places);
+}
+
+/// The cells of the seeds on a board: those that have points, means and weights; in the order of the seeds.
+WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<float>& seeds,
+                       double scale, SeedingBoard<float>& board) {
+  const std::int64_t d = problem.d;
+  const std::int64_t m = static_cast<std::int64_t>(seeds.size()) / d;
   const auto sums = board.cells(seeds.data(), m, scale);
   WeightedMeans cells;
   cells.d = d;
@@ -298,8 +302,13 @@ std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int
   const std::int64_t d = problem.d;
   board.keep_nearest();
   const auto rows = plus_plus_rows(problem, ward_seeds(problem.n, k), seed, board, between);
-  const double largest = board.pass(between);
-  const WeightedMeans cells = cells_of(problem, rows_at(problem, rows), largest, board);
+  const double scale = cell_scale(problem, board.pass(between));
+  const auto m = static_cast<std::int64_t>(rows.size());
+  if (m < k) return {};
+  if (const auto kept = board.keep_cells(rows, scale)) {
+    return kept->centroids(clusters_of(kept->merges(m - k, between), m, k), k);
+  }
+  const WeightedMeans cells = cells_of(problem, rows_at(problem, rows), scale, board);
   if (cells.count() < k) return {};
   auto merges = board.merges(cells, cells.count() - k, between);
   const auto numbers = merges ? clusters_of(std::move(*merges), cells.count(), k)

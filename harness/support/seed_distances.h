@@ -98,6 +98,21 @@ KMEANS_HOST_DEVICE inline double bar_scale(double largest, int weight_bits) {
   return std::ldexp(1.0, places < 1000 ? places : 1000);
 }
 
+/// The cells of all seeds, each with points, on the board that has formed them.
+template <class T>
+class KeptCells {
+ public:
+  KeptCells() = default;
+  virtual ~KeptCells() = default;
+  KeptCells(const KeptCells&) = delete;
+  KeptCells& operator=(const KeptCells&) = delete;
+
+  /// As SeedingBoard::merges() of the cells' means and weights.
+  virtual std::vector<Merge> merges(std::int64_t wanted, const std::function<void()>& between) = 0;
+  /// k x d: the means of clusters of cells. numbers: of each cell its cluster's.
+  virtual std::vector<T> centroids(const std::vector<std::int32_t>& numbers, std::int64_t k) = 0;
+};
+
 /// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of
 /// the seeds that there were at the last pass. Seeds added since are the recent ones.
 template <class T>
@@ -134,6 +149,13 @@ class SeedingBoard {
   /// rounding to the nearest integer, and the sum of the weights. count x (d + 1); the caller sees
   /// to it that no sum leaves 63 bits.
   virtual std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) = 0;
+
+  /// cells() of the seeds in these rows, by a board that keeps them, and merges there; null if it cannot, or if a
+  /// cell has no points.
+  virtual std::unique_ptr<KeptCells<T>> keep_cells(const std::vector<std::int64_t>& /*rows*/,
+                                                   double /*scale*/) {
+    return nullptr;
+  }
 
   /// The whole game at once, by a board that can: the rows of k seeds, or fewer, if no other point
   /// has a bar. `key`: of the darts' stream. Else the caller plays.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "harness/support/parallel.h"
@@ -40,14 +41,20 @@ struct MergeRounding {
   double share = 0;  ///< Of the root of a cost.
   double drift = 0;  ///< Of that root, by all merges' roundings of means.
 
-  explicit MergeRounding(const WeightedMeans& clusters) {
+  /// largest: |coordinate| of a mean; weight: of all together.
+  MergeRounding(std::int64_t count, std::int64_t d, double largest, double weight)
+      : share((static_cast<double>(d) + 16) * 0x1p-51),
+        drift(static_cast<double>(count) * std::sqrt(weight * static_cast<double>(d)) * largest *
+              0x1p-49) {}
+
+  explicit MergeRounding(const WeightedMeans& clusters)
+      : MergeRounding(clusters.count(), clusters.d, largest_of(clusters.means),
+                      std::accumulate(clusters.weights.begin(), clusters.weights.end(), 0.0)) {}
+
+  static double largest_of(const std::vector<double>& values) {
     double largest = 0;
-    for (const double value : clusters.means) largest = std::max(largest, std::abs(value));
-    double weight = 0;
-    for (const auto its : clusters.weights) weight += static_cast<double>(its);
-    const auto d = static_cast<double>(clusters.d);
-    share = (d + 16) * 0x1p-51;
-    drift = static_cast<double>(clusters.count()) * std::sqrt(weight * d) * largest * 0x1p-49;
+    for (const double value : values) largest = std::max(largest, std::abs(value));
+    return largest;
   }
 
   /// Of roots of costs: is the first one lower, however both were rounded?

@@ -7,6 +7,7 @@
 #include <cub/block/block_reduce.cuh>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "implementations/cuda/_exact.cuh"
 
@@ -54,29 +55,35 @@ struct SeedPass {
   Integer* dev_largest;
 };
 
-/// S of a block's points, a thread each: `squared` if that is less, or the first. i >= n: there is
-/// none.
-__device__ inline void lower(const SeedPass& pass, std::int64_t i, double squared,
-                             std::int64_t label) {
+/// S of a point: `squared` if that is less, or the first. Returns it, or 0 of one without weight.
+__device__ inline double lower_one(const SeedPass& pass, std::int64_t i, double squared,
+                                   std::int64_t label) {
+  double stale = pass.dev_stale[i];
+  if (pass.before == 0 || squared < stale) {
+    stale = squared;
+    pass.dev_stale[i] = squared;
+    if (pass.dev_kept != nullptr) {
+      pass.dev_kept[i] = static_cast<std::int32_t>(pass.before + label);
+    }
+  }
+  return pass.dev_weights != nullptr && pass.dev_weights[i] == 0 ? 0 : stale;
+}
+
+/// Of all threads' values.
+__device__ inline void note_largest_stale(const SeedPass& pass, double stale) {
   using Reduce = cub::BlockReduce<double, kSeedThreads>;
   __shared__ typename Reduce::TempStorage scratch;
-  double stale = 0;
-  if (i < pass.n) {
-    stale = pass.dev_stale[i];
-    if (pass.before == 0 || squared < stale) {
-      stale = squared;
-      pass.dev_stale[i] = squared;
-      if (pass.dev_kept != nullptr) {
-        pass.dev_kept[i] = static_cast<std::int32_t>(pass.before + label);
-      }
-    }
-    if (pass.dev_weights != nullptr && pass.dev_weights[i] == 0) stale = 0;
-  }
   const auto larger = [](double a, double b) { return fmax(a, b); };
   const double largest = Reduce(scratch).Reduce(stale, larger);
   if (threadIdx.x == 0) {
     atomicMax(pass.dev_largest, static_cast<Integer>(__double_as_longlong(largest)));
   }
+}
+
+/// S of a block's points, a thread each. i >= n: there is none.
+__device__ inline void lower(const SeedPass& pass, std::int64_t i, double squared,
+                             std::int64_t label) {
+  note_largest_stale(pass, i < pass.n ? lower_one(pass, i, squared, label) : 0);
 }
 
 /// Two least distances in float32, and whose the first one is.
@@ -92,12 +99,13 @@ struct TwoNearest {
   }
 };
 
-/// The nearest seed as defined; differences in float32 leave it open. limit: above it none is.
+/// The nearest seed of a point as defined: all lanes of a warp look for it together. limit: of differences
+/// in float32; above it none is.
 __device__ inline int nearest_as_defined(const SeedPass& pass, std::int64_t i, float limit) {
   const float* point = pass.dev_points + i * pass.d;
   double nearest_distance = INFINITY;
-  int nearest = 0;
-  for (int j = 0; j < pass.count; ++j) {
+  auto nearest = static_cast<int>(pass.count);
+  for (int j = static_cast<int>(threadIdx.x) % kLanes; j < pass.count; j += kLanes) {
     const float* seed = pass.dev_seeds + j * pass.d;
     float q = 0;
     for (std::int64_t t = 0; t < pass.d; ++t) {
@@ -113,6 +121,31 @@ __device__ inline int nearest_as_defined(const SeedPass& pass, std::int64_t i, f
       nearest_distance = distance;
       nearest = j;
     }
+  }
+#pragma unroll
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+    const double distance = __shfl_xor_sync(kAllLanes, nearest_distance, lanes);
+    const int other = __shfl_xor_sync(kAllLanes, nearest, lanes);
+    if (distance < nearest_distance || (distance == nearest_distance && other < nearest)) {
+      nearest_distance = distance;
+      nearest = other;
+    }
+  }
+  return nearest < pass.count ? nearest : 0;
+}
+
+/// A warp's points: those whose nearest seed two distances leave open are looked at once more. factor,
+/// tiny: as in filter_factor(). exists: there is a point i.
+__device__ inline int decide_nearest(const SeedPass& pass, std::int64_t i, bool exists,
+                                     const TwoNearest& found, float factor, float tiny) {
+  const float limit = __fmaf_rn(found.least, factor, tiny);
+  const bool is_open = exists && pass.count > 1 && !(found.second > limit);
+  int nearest = found.nearest;
+  for (unsigned open = __ballot_sync(kAllLanes, is_open); open != 0; open &= open - 1) {
+    const int lane = __ffs(static_cast<int>(open)) - 1;
+    const std::int64_t its = __shfl_sync(kAllLanes, static_cast<long long>(i), lane);
+    const int decided = nearest_as_defined(pass, its, __shfl_sync(kAllLanes, limit, lane));
+    if (static_cast<int>(threadIdx.x) % kLanes == lane) nearest = decided;
   }
   return nearest;
 }
@@ -172,10 +205,7 @@ __global__ void __launch_bounds__(kSeedThreads)
         }
       }
     }
-    const float limit = __fmaf_rn(found.least, factor, tiny);
-    if (i < n && pass.count > 1 && !(found.second > limit)) {
-      found.nearest = nearest_as_defined(pass, i, limit);
-    }
+    found.nearest = decide_nearest(pass, i, i < n, found, factor, tiny);
     if constexpr (kNarrow) {
       double squared = 0;
       const float* seed = pass.dev_seeds + found.nearest * d;
@@ -190,10 +220,141 @@ __global__ void __launch_bounds__(kSeedThreads)
   }
 }
 
-/// S by the nearest seeds, which are known.
-static __global__ void __launch_bounds__(kSeedThreads)
+constexpr int kFewCoordinates = 7;  // with more, matrix units multiply
+constexpr int kSeedsOfGroup = 8;
+constexpr int kOwnPoints = 2;  // of a thread
+constexpr std::int64_t kTileOfFew = kOwnPoints * kSeedThreads;
+constexpr int kSharedSeedBytes = 46 << 10;  // with what a reduction needs below 48 KiB
+
+/// nearest_seeds_kernel() of points with few coordinates, which stay in registers. Of each group of
+/// seeds only the nearest distance is kept; the nearest group is then looked at once more. room:
+/// seeds that shared memory holds (kD x room floats), whole groups; those that are missing lie at
+/// infinity.
+template <int kD>
+__global__ void __launch_bounds__(kSeedThreads)
+    nearest_of_few_coordinates_kernel(SeedPass pass, float factor, float tiny, int room) {
+  extern __shared__ float4 shared_seeds[];
+  auto* const seeds = reinterpret_cast<float*>(shared_seeds);
+  const auto count = static_cast<int>(pass.count);
+  const auto load = [&](int first_j) {
+    __syncthreads();  // all are done with those before
+    for (int e = static_cast<int>(threadIdx.x); e < kD * room; e += kSeedThreads) {
+      const int j = e / kD;
+      seeds[e % kD * room + j] =
+          first_j + j < count ? pass.dev_seeds[std::int64_t{first_j} * kD + e] : INFINITY;
+    }
+    __syncthreads();
+  };
+  const bool all_fit = count <= room;
+  if (all_fit) load(0);
+  const std::int64_t tiles = (pass.n + kTileOfFew - 1) / kTileOfFew;
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::int64_t first = tile * kTileOfFew + threadIdx.x;
+    float x[kOwnPoints][kD];
+    float least[kOwnPoints];
+    float second[kOwnPoints];
+    int nearest_group[kOwnPoints];
+#pragma unroll
+    for (int p = 0; p < kOwnPoints; ++p) {
+      const std::int64_t i = min(first + p * kSeedThreads, pass.n - 1);
+#pragma unroll
+      for (int t = 0; t < kD; ++t) x[p][t] = pass.dev_points[i * kD + t];
+      least[p] = second[p] = INFINITY;
+      nearest_group[p] = 0;
+    }
+    for (int first_j = 0; first_j < count; first_j += room) {
+      if (!all_fit) load(first_j);
+      const int groups = (min(room, count - first_j) + kSeedsOfGroup - 1) / kSeedsOfGroup;
+      for (int g = 0; g < groups; ++g) {
+        float q[kOwnPoints][kSeedsOfGroup] = {};
+#pragma unroll
+        for (int t = 0; t < kD; ++t) {
+          const float4* fours =
+              reinterpret_cast<const float4*>(seeds + t * room + g * kSeedsOfGroup);
+          const float4 a = fours[0];
+          const float4 b = fours[1];
+          const float its[kSeedsOfGroup] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+          for (int p = 0; p < kOwnPoints; ++p) {
+#pragma unroll
+            for (int j = 0; j < kSeedsOfGroup; ++j) {
+              const float difference = __fsub_rn(x[p][t], its[j]);
+              q[p][j] = __fmaf_rn(difference, difference, q[p][j]);
+            }
+          }
+        }
+#pragma unroll
+        for (int p = 0; p < kOwnPoints; ++p) {
+#pragma unroll
+          for (int half = kSeedsOfGroup / 2; half > 0; half /= 2) {
+#pragma unroll
+            for (int j = 0; j < half; ++j) q[p][j] = fminf(q[p][j], q[p][j + half]);
+          }
+          if (q[p][0] < least[p]) nearest_group[p] = first_j / kSeedsOfGroup + g;
+          second[p] = fminf(second[p], fmaxf(least[p], q[p][0]));
+          least[p] = fminf(least[p], q[p][0]);
+        }
+      }
+    }
+    double largest = 0;
+#pragma unroll
+    for (int p = 0; p < kOwnPoints; ++p) {
+      const std::int64_t i = first + p * kSeedThreads;
+      const int group = nearest_group[p] * kSeedsOfGroup;
+      const auto coordinate = [&](int j, int t) {
+        return all_fit ? seeds[t * room + j] : pass.dev_seeds[std::int64_t{j} * kD + t];
+      };
+      TwoNearest found;
+      found.second = second[p];
+      for (int j = group; j < min(group + kSeedsOfGroup, count); ++j) {
+        float q = 0;
+#pragma unroll
+        for (int t = 0; t < kD; ++t) {
+          const float difference = __fsub_rn(x[p][t], coordinate(j, t));
+          q = __fmaf_rn(difference, difference, q);
+        }
+        found.offer(q, j);
+      }
+      const int nearest = decide_nearest(pass, i, i < pass.n, found, factor, tiny);
+      if (i >= pass.n) continue;
+      double squared = 0;
+#pragma unroll
+      for (int t = 0; t < kD; ++t) {
+        squared = add_exact_square(squared, x[p][t], coordinate(nearest, t));
+      }
+      largest = fmax(largest, lower_one(pass, i, squared, nearest));
+    }
+    note_largest_stale(pass, largest);
+    __syncthreads();  // before the next points
+  }
+}
+
+/// PointTile of rows that begin at whole 16 bytes, read and written so; odd rows of fours keep the
+/// banks apart.
+struct PointTileOfFours {
+  static constexpr int kFours = kSeedCoordinates / 4;
+  float4 x[kSeedThreads][kFours + 1];
+
+  __device__ void load(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+                       std::int64_t first, std::int64_t from) {
+    const int own = static_cast<int>(threadIdx.x) % kFours;
+#pragma unroll
+    for (int r = 0; r < kFours; ++r) {
+      const int row = static_cast<int>(threadIdx.x) / kFours + r * (kSeedThreads / kFours);
+      const std::int64_t i = first + row;
+      if (i < n && from + 4 * own < d) {
+        x[row][own] = *reinterpret_cast<const float4*>(dev_points + i * d + from + 4 * own);
+      }
+    }
+  }
+};
+
+/// S by the nearest seeds, which are known. dev_nearest: null if there is one seed. kInFours: d is a
+/// multiple of four.
+template <bool kInFours>
+__global__ void __launch_bounds__(kSeedThreads)
     lower_kernel(SeedPass pass, const std::int32_t* __restrict__ dev_nearest) {
-  __shared__ PointTile tile;
+  __shared__ std::conditional_t<kInFours, PointTileOfFours, PointTile> tile;
   const std::int64_t d = pass.d;
   const std::int64_t first = std::int64_t{blockIdx.x} * kSeedThreads;
   const std::int64_t i = first + threadIdx.x;
@@ -206,18 +367,20 @@ static __global__ void __launch_bounds__(kSeedThreads)
     tile.load(pass.dev_points, pass.n, d, first, from);
     __syncthreads();
     if (i >= pass.n) continue;
-    int t = 0;
-    if (d % 4 == 0) {  // rows begin at whole 16 bytes
-      for (; t < coordinates; t += 4) {
+    if constexpr (kInFours) {
+#pragma unroll 2
+      for (int t = 0; t < coordinates; t += 4) {
+        const float4 x = tile.x[threadIdx.x][t / 4];
         const float4 c = *reinterpret_cast<const float4*>(seed + from + t);
-        squared = add_exact_square(squared, tile.x[threadIdx.x][t], c.x);
-        squared = add_exact_square(squared, tile.x[threadIdx.x][t + 1], c.y);
-        squared = add_exact_square(squared, tile.x[threadIdx.x][t + 2], c.z);
-        squared = add_exact_square(squared, tile.x[threadIdx.x][t + 3], c.w);
+        squared = add_exact_square(squared, x.x, c.x);
+        squared = add_exact_square(squared, x.y, c.y);
+        squared = add_exact_square(squared, x.z, c.z);
+        squared = add_exact_square(squared, x.w, c.w);
       }
-    }
-    for (; t < coordinates; ++t) {
-      squared = add_exact_square(squared, tile.x[threadIdx.x][t], seed[from + t]);
+    } else {
+      for (int t = 0; t < coordinates; ++t) {
+        squared = add_exact_square(squared, tile.x[threadIdx.x][t], seed[from + t]);
+      }
     }
   }
   lower(pass, i, squared, label);

@@ -21,6 +21,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/parallel.h"
+#include "implementations/cuda/_kept_cells.cuh"
 #include "implementations/cuda/_nearest_seeds.h"
 #include "implementations/cuda/_seed_game.cuh"
 #include "implementations/cuda/_seed_kernels.cuh"
@@ -157,30 +158,61 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   std::vector<std::int64_t> cells(const float* seeds, std::int64_t count, double scale) override {
     const DeviceBuffer<float> dev_all(count * problem_.d);
-    const DeviceBuffer<Integer> dev_cells(count * (problem_.d + 1));
     dev_all.upload(seeds);
-    dev_cells.zero();
-    add_cells_kernel<<<kFill, kThreads>>>(rows_->data(), problem_.n, problem_.d, dev_all.data(),
-                                          dev_kept_.data(), dev_weights_.data(), scale,
-                                          dev_cells.data());
-    KMEANS_CUDA_LAUNCHED(add_cells_kernel);
+    const auto dev_cells = sums_of_cells(dev_all, count, scale);
     std::vector<std::int64_t> cells(dev_cells.size());
     KMEANS_CUDA(
         cudaMemcpy(cells.data(), dev_cells.data(), dev_cells.bytes(), cudaMemcpyDeviceToHost));
     return cells;
   }
 
+  std::unique_ptr<kmeans::KeptCells<float>> keep_cells(const std::vector<std::int64_t>& rows,
+                                                       double scale) override {
+    const std::int64_t d = problem_.d;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    if (!has_room(GpuCells::bytes_of(count, d))) return nullptr;
+    const DeviceBuffer<std::int64_t> dev_rows(count);
+    const DeviceBuffer<float> dev_all(count * d);
+    dev_rows.upload(rows.data());
+    gather_seeds_kernel<<<blocks_for(count * d, kThreads), kThreads>>>(
+        rows_->data(), d, dev_rows.data(), count, dev_all.data());
+    KMEANS_CUDA_LAUNCHED(gather_seeds_kernel);
+    double weight = problem_.weights == nullptr ? static_cast<double>(problem_.n) : 0;
+    for (std::int64_t i = 0; problem_.weights != nullptr && i < problem_.n; ++i) {
+      weight += static_cast<double>(problem_.weights[i]);
+    }
+    auto cells = std::make_unique<GpuCells>(dev_all, sums_of_cells(dev_all, count, scale), count,
+                                            scale, weight);
+    if (cells->some_are_empty()) return nullptr;
+    return cells;
+  }
+
   std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
                                                    std::int64_t wanted,
                                                    const std::function<void()>& between) override {
-    const double needed = WardMerges::bytes_of(clusters.count(), clusters.d);
-    const auto memory = needed > kSpareBytes ? kmeans::gpu_memory() : std::nullopt;
-    if (memory && needed > static_cast<double>(memory->free_bytes)) return {};
+    if (!has_room(WardMerges::bytes_of(clusters.count(), clusters.d))) return {};
     return WardMerges(clusters).run(wanted, between);
   }
 
  private:
   static constexpr int kThreads = 256;
+
+  static bool has_room(double bytes) {
+    const auto memory = bytes > kSpareBytes ? kmeans::gpu_memory() : std::nullopt;
+    return !memory || bytes <= static_cast<double>(memory->free_bytes);
+  }
+
+  /// dev_all: the seeds (count x d). count x (d + 1); does not wait.
+  [[nodiscard]] DeviceBuffer<Integer> sums_of_cells(const DeviceBuffer<float>& dev_all,
+                                                    std::int64_t count, double scale) const {
+    DeviceBuffer<Integer> dev_cells(count * (problem_.d + 1));
+    dev_cells.zero();
+    add_cells_kernel<<<kFill, kThreads>>>(rows_->data(), problem_.n, problem_.d, dev_all.data(),
+                                          dev_kept_.data(), dev_weights_.data(), scale,
+                                          dev_cells.data());
+    KMEANS_CUDA_LAUNCHED(add_cells_kernel);
+    return dev_cells;
+  }
 
   [[nodiscard]] DartBoard dart_board() const {
     return {.dev_points = rows_->data(),
@@ -215,6 +247,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     passed_ += recent_;
     recent_ = 0;
     dev_largest_.zero();
+    if (pass.count > 1 && d <= kFewCoordinates) return lower_few_coordinates(pass);
     const bool is_found = pass.count == 1 || find_by_matrix_units(pass.count);
     const auto blocks =
         static_cast<unsigned>(std::min<std::int64_t>(ceil_div(n, kSeedThreads), kFill));
@@ -229,9 +262,25 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
           <<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny, dev_nearest_.data());
       KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel<false>);
     }
-    lower_kernel<<<blocks_for(n, kSeedThreads), kSeedThreads>>>(
+    const auto kernel = d % 4 == 0 ? lower_kernel<true> : lower_kernel<false>;
+    kernel<<<blocks_for(n, kSeedThreads), kSeedThreads>>>(
         pass, pass.count == 1 ? nullptr : dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(lower_kernel);
+  }
+
+  template <int kD = 1>
+  static void lower_few_coordinates(const SeedPass& pass) {
+    if constexpr (kD < kFewCoordinates) {
+      if (pass.d > kD) return lower_few_coordinates<kD + 1>(pass);
+    }
+    constexpr int kMostRoom = kSharedSeedBytes / (kD * 4) / kSeedsOfGroup * kSeedsOfGroup;
+    const auto room = static_cast<int>(
+        std::min<std::int64_t>(ceil_div(pass.count, kSeedsOfGroup) * kSeedsOfGroup, kMostRoom));
+    const auto blocks =
+        static_cast<unsigned>(std::min<std::int64_t>(ceil_div(pass.n, kTileOfFew), kFill));
+    nearest_of_few_coordinates_kernel<kD>
+        <<<blocks, kSeedThreads, kD * room * sizeof(float)>>>(pass, filter_factor(kD), kTiny, room);
+    KMEANS_CUDA_LAUNCHED(nearest_of_few_coordinates_kernel<kD>);
   }
 
   /// Are they many, and does the GPU take the points?

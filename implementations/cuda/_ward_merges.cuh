@@ -190,25 +190,36 @@ static __global__ void __launch_bounds__(kPairThreads) merge_costs_kernel(WardCl
   }
 }
 
-/// A warp a cluster that looks.
+/// A block a cluster that looks.
 static __global__ void __launch_bounds__(kPairThreads)
     find_neighbours_kernel(WardClusters clusters) {
+  constexpr int kWarps = kPairThreads / kLanes;
+  __shared__ double costs_of_warps[kWarps];
+  __shared__ std::int32_t clusters_of_warps[kWarps];
   const WardRound round = *clusters.dev_round;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warps = static_cast<int>(gridDim.x) * (kPairThreads / kLanes);
-  for (int e = static_cast<int>(blockIdx.x * (kPairThreads / kLanes) + threadIdx.x / kLanes);
-       e < round.searching; e += warps) {
+  const int t = static_cast<int>(threadIdx.x);
+  for (int e = static_cast<int>(blockIdx.x); e < round.searching; e += gridDim.x) {
     const std::int32_t own = clusters.dev_searching[e];
     const double* costs = clusters.dev_costs + own * clusters.count;
     WardNeighbour nearest;
 #pragma unroll 4
-    for (int column = lane; column < round.listed; column += kLanes) {
+    for (int column = t; column < round.listed; column += kPairThreads) {
       const std::int32_t other = clusters.dev_listed[column];
       const double cost = costs[other];
       if (other != own) nearest.offer(cost, other);
     }
     nearest.join_lanes();
-    if (lane == 0) clusters.dev_nearest[own] = nearest;
+    if (t % kLanes == 0) {
+      costs_of_warps[t / kLanes] = nearest.cost;
+      clusters_of_warps[t / kLanes] = nearest.cluster;
+    }
+    __syncthreads();
+    if (t < kLanes) {
+      nearest = {costs_of_warps[t % kWarps], clusters_of_warps[t % kWarps]};
+      nearest.join_lanes();
+      if (t == 0) clusters.dev_nearest[own] = nearest;
+    }
+    __syncthreads();  // before the next one's
   }
 }
 
@@ -216,43 +227,21 @@ static __global__ void __launch_bounds__(kPairThreads)
 class WardMerges {
  public:
   explicit WardMerges(const WeightedMeans& clusters)
-      : count_(clusters.count()),
-        rounding_(clusters),
-        dev_round_(1),
-        dev_means_(count_ * clusters.d),
-        dev_weights_(count_),
-        dev_heights_(count_),
-        dev_nearest_(count_),
-        dev_last_(count_),
-        dev_listed_(count_),
-        dev_changed_(count_),
-        dev_searching_(count_),
-        dev_costs_(count_ * count_),
-        dev_merges_(count_) {
-    clusters_ = {.count = count_,
-                 .d = clusters.d,
-                 .dev_round = dev_round_.data(),
-                 .dev_means = dev_means_.data(),
-                 .dev_weights = dev_weights_.data(),
-                 .dev_heights = dev_heights_.data(),
-                 .dev_nearest = dev_nearest_.data(),
-                 .dev_last = dev_last_.data(),
-                 .dev_listed = dev_listed_.data(),
-                 .dev_changed = dev_changed_.data(),
-                 .dev_searching = dev_searching_.data(),
-                 .dev_costs = dev_costs_.data(),
-                 .dev_merges = dev_merges_.data()};
-    WardRound first;
-    first.listed = static_cast<int>(count_);
+      : WardMerges(clusters.count(), clusters.d, MergeRounding(clusters)) {
     const std::vector<double> weights(clusters.weights.begin(), clusters.weights.end());
-    std::vector<std::int32_t> all(count_);
-    std::iota(all.begin(), all.end(), 0);
-    dev_round_.upload(&first);
     dev_means_.upload(clusters.means.data());
     dev_weights_.upload(weights.data());
-    dev_listed_.upload(all.data());
-    dev_heights_.zero();
-    dev_last_.fill_bytes(0xff);  // never
+    look();
+  }
+  /// dev_means: count x d; dev_weights: count.
+  WardMerges(std::int64_t count, std::int64_t d, const MergeRounding& rounding,
+             const double* dev_means, const double* dev_weights)
+      : WardMerges(count, d, rounding) {
+    const auto copy = [](const DeviceBuffer<double>& to, const double* from) {
+      KMEANS_CUDA(cudaMemcpyAsync(to.data(), from, to.bytes(), cudaMemcpyDeviceToDevice));
+    };
+    copy(dev_means_, dev_means);
+    copy(dev_weights_, dev_weights);
     look();
   }
 
@@ -278,6 +267,44 @@ class WardMerges {
   }
 
  private:
+  /// Means and weights are still missing.
+  WardMerges(std::int64_t count, std::int64_t d, const MergeRounding& rounding)
+      : count_(count),
+        rounding_(rounding),
+        dev_round_(1),
+        dev_means_(count_ * d),
+        dev_weights_(count_),
+        dev_heights_(count_),
+        dev_nearest_(count_),
+        dev_last_(count_),
+        dev_listed_(count_),
+        dev_changed_(count_),
+        dev_searching_(count_),
+        dev_costs_(count_ * count_),
+        dev_merges_(count_) {
+    clusters_ = {.count = count_,
+                 .d = d,
+                 .dev_round = dev_round_.data(),
+                 .dev_means = dev_means_.data(),
+                 .dev_weights = dev_weights_.data(),
+                 .dev_heights = dev_heights_.data(),
+                 .dev_nearest = dev_nearest_.data(),
+                 .dev_last = dev_last_.data(),
+                 .dev_listed = dev_listed_.data(),
+                 .dev_changed = dev_changed_.data(),
+                 .dev_searching = dev_searching_.data(),
+                 .dev_costs = dev_costs_.data(),
+                 .dev_merges = dev_merges_.data()};
+    WardRound first;
+    first.listed = static_cast<int>(count_);
+    std::vector<std::int32_t> all(count_);
+    std::iota(all.begin(), all.end(), 0);
+    dev_round_.upload(&first);
+    dev_listed_.upload(all.data());
+    dev_heights_.zero();
+    dev_last_.fill_bytes(0xff);  // never
+  }
+
   void look() const {
     list_clusters_kernel<<<1, kWardThreads>>>(clusters_);
     KMEANS_CUDA_LAUNCHED(list_clusters_kernel);
