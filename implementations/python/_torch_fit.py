@@ -17,11 +17,12 @@ REQUIRES = ["torch", "numpy"]
 
 
 class TorchEstimator(estimator.Estimator):
-    """Subclasses name the class of a library that trains on a tensor."""
+    """Subclasses name the class of a library that trains on a tensor, or have a `fit` of their
+    own."""
 
     @abstractmethod
     def _kmeans(self) -> Any:
-        """The library's class, with d, k and seed as its arguments."""
+        """The library's class, with d, k and seed as its arguments; or what `fit` takes."""
 
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         import torch

@@ -31,6 +31,9 @@ class Tensor(np.ndarray):
     def cpu(self) -> Tensor:
         return self
 
+    def cuda(self) -> Tensor:
+        return self.copy()
+
     def numpy(self) -> np.ndarray:
         return np.asarray(self)
 
@@ -47,11 +50,16 @@ def _empty(shape: int | tuple[int, ...], *, dtype: type, device: str) -> Tensor:
     return np.full(shape, -1, dtype=dtype).view(Tensor)
 
 
+_random = np.random.RandomState()
+
+
 def pytorch() -> types.ModuleType:
     torch = types.ModuleType("torch")
     torch.from_numpy = lambda array: array.view(Tensor)
     torch.empty = _empty
     torch.int32, torch.float32 = np.int32, np.float32
+    torch.manual_seed = _random.seed
+    torch.cuda = types.SimpleNamespace(is_available=lambda: True)
     torch.set_num_threads = lambda _: None
     torch.set_float32_matmul_precision = lambda _: None
     torch.backends = types.SimpleNamespace(
@@ -109,6 +117,30 @@ def _flash_kmeans(
     return labels, current, max_iters
 
 
+def _nearest_by_cosine(x: Tensor, centroids: Tensor) -> Tensor:
+    assert x.ndim == centroids.ndim == 3
+    scores = np.einsum("bnd,bkd->bnk", np.asarray(x), np.asarray(centroids))
+    return scores.argmax(axis=2).astype(np.int32).view(Tensor)
+
+
+def _flash_kmeans_by_cosine(x: Tensor, n_clusters: int) -> tuple[Tensor, Tensor, int]:
+    """100 iterations; labels are of the centroids before the last."""
+    current = x[_random.randint(len(x), size=n_clusters)]
+    for _ in range(100):
+        labels = _nearest_by_cosine(x[None], current[None])[0]
+        current = means(x, labels, current).astype(np.float32)
+        current /= np.linalg.norm(current, axis=1, keepdims=True)
+    return labels, current.view(Tensor), 100
+
+
+def _flash_kmeans_by(
+    x: Tensor, n_clusters: int, *, metric: str = "euclidean", **how: object
+) -> tuple[Tensor, Tensor, int]:
+    if metric == "cosine":
+        return _flash_kmeans_by_cosine(x, n_clusters, **how)
+    return _flash_kmeans(x, n_clusters, **how)
+
+
 def flashlib(*, cutedsl: bool, calls: list[str]) -> dict[str, types.ModuleType]:
     """The package's modules. `cutedsl`: can CuteDSL be imported? `calls`: which kernels ran."""
     package = {
@@ -153,7 +185,8 @@ def flashlib(*, cutedsl: bool, calls: list[str]) -> dict[str, types.ModuleType]:
         assert new_buf is not old_centroids
         new_buf[0] = means(x[0], cluster_ids[0], old_centroids[0])
 
-    kmeans.flash_kmeans = _flash_kmeans
+    kmeans.flash_kmeans = _flash_kmeans_by
+    kmeans.cosine_assign_triton = _nearest_by_cosine
     kmeans.euclid_assign_triton = assign("Triton")
     kmeans.cutedsl_assign_euclid = assign("CuteDSL")
     kmeans.triton_lloyd_centroid_step_euclid = step

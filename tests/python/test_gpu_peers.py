@@ -19,6 +19,8 @@ import stand_ins  # noqa: E402
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "implementations" / "python"
 sys.path.insert(0, str(FOLDER))
 
+import estimator  # noqa: E402
+import fit_server  # noqa: E402
 import worker  # noqa: E402
 
 
@@ -92,6 +94,25 @@ def check_steps_add_up(variant, points) -> None:
         variant.step(part)
     parts = variant.fetch()
     assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.usefixtures("flashlib_calls")
+def test_flashlib_by_cosine_labels_by_the_centroids_that_it_returns():
+    module = worker.load_module(FOLDER / "fit_flashlib_cosine.py")
+    own = fit_server.estimator_class(module, estimator.check_traits(module.TRAITS))()
+    points = np.random.RandomState(2).normal(size=(200, 5)).astype(np.float32)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    given = points.copy()
+    own.setup(given, 7, 1)
+    fits = [own.fit(seed) for seed in (1, 2, 1)]
+    for fit in fits:
+        assert fit.centroids.shape == (7, 5)
+        assert np.allclose(np.linalg.norm(fit.centroids, axis=1), 1)
+        assert fit.labels.tolist() == (points @ fit.centroids.T).argmax(axis=1).tolist()
+        assert fit.iterations == 100
+    assert (fits[0].centroids == fits[2].centroids).all()
+    assert (fits[0].centroids != fits[1].centroids).any()
+    assert (given == points).all()
 
 
 @pytest.mark.usefixtures("flashlib_calls")
