@@ -141,9 +141,7 @@ Facts facts_on_gpu(const Batch& batch, const PointsOnGpu& points, const float* c
   const SentRows& rows = points.rows();
   Facts facts(batch, options);
   facts.largest = rows.largest(problems);
-  std::vector<float> finite = facts.largest;
-  for (float& largest : finite) largest = std::isfinite(largest) ? largest : 0;
-  const std::vector<char> resolved = rows.surely_resolved(finite);
+  const std::vector<char> resolved = rows.surely_resolved(facts.largest);
   const bool units = options.metric != Metric::cosine || rows.all_unit();
   const kmeans_exact_surroundings::DefaultModes modes;
   for (std::int64_t problem = 0; problem < problems; ++problem) {

@@ -36,7 +36,7 @@ class SentRows {
   /// is.
   [[nodiscard]] virtual std::vector<float> largest(std::int64_t problems) const = 0;
   /// Of each of as many problems as there are numbers, their largest coordinates without signs: does the exact step
-  /// surely keep the digits?
+  /// surely keep the digits? 0: it may not, or they are not finite.
   [[nodiscard]] virtual std::vector<char> surely_resolved(
       const std::vector<float>& largest) const = 0;
   /// Is each of length one, or of zeros, as Metric::cosine wants them?

@@ -91,7 +91,7 @@ __device__ Column joined(const Column& a, const Column& b) {
   return {max(a.error, b.error), min(a.lowest, b.lowest), max(a.highest, b.highest)};
 }
 
-/// Of a problem's fixed point.
+/// Of a problem's fixed point; 0 where its points are not finite.
 struct Scale {
   double scale;
   double quantum;
@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ int bins[kResolutionBins + 2];
   const std::int64_t problem = blockIdx.x / d;
   const auto [scale, quantum] = dev_scales[problem];
+  if (scale == 0) return;
   const float* const column = dev_points + problem * n * d + blockIdx.x % d;
   const auto value_of = [&](int r) { return column[n * r / rows * d]; };
   Column mine{0, INFINITY, -INFINITY};
@@ -245,10 +246,11 @@ std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n
   std::vector<char> resolved(problems, 0);
   // Kernels count rows and columns in 32 bits, and rows times the sample in 63.
   if (d > INT32_MAX / problems || n > INT64_MAX / kResolutionRows) return resolved;
-  std::vector<Scale> scales;
-  for (const float max_abs : largest) {
-    const int exponent = exact::sum_exponent(n, max_abs);
-    scales.push_back({exact::power_of_two(exponent), exact::power_of_two(-exponent)});
+  std::vector<Scale> scales(problems, Scale{0, 0});
+  for (std::int64_t problem = 0; problem < problems; ++problem) {
+    if (!std::isfinite(largest[problem])) continue;
+    const int exponent = exact::sum_exponent(n, largest[problem]);
+    scales[problem] = {exact::power_of_two(exponent), exact::power_of_two(-exponent)};
   }
   const DeviceBuffer<Scale> dev_scales(problems);
   dev_scales.upload(scales.data());
@@ -260,8 +262,9 @@ std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n
   KMEANS_CUDA_LAUNCHED(look_at_columns_kernel);
   std::vector<unsigned> open(problems);
   dev_open.download(open.data());
-  std::transform(open.begin(), open.end(), resolved.begin(),
-                 [](unsigned is_open) { return static_cast<char>(is_open == 0); });
+  for (std::int64_t problem = 0; problem < problems; ++problem) {
+    resolved[problem] = open[problem] == 0 && scales[problem].scale > 0 ? 1 : 0;
+  }
   return resolved;
 }
 

@@ -23,7 +23,7 @@ std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t pr
                                         std::int64_t n, std::int64_t d, const double* means);
 
 /// Of as many problems, each of n points, as there are largest values: do the exact step's integers surely keep the
-/// digits of the points (harness/verify/resolution.h)? 0: they may not.
+/// digits of the points (harness/verify/resolution.h)? 0: they may not, or points are not finite.
 std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
                                          const std::vector<float>& largest);
 

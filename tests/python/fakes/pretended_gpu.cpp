@@ -58,7 +58,7 @@ class Rows final : public kmeans_exact::SentRows {
     for (const float max_abs : largest) {
       // Half of the time it is not known.
       const float* const own = values().data() + std::ssize(resolved) * rows * d_;
-      const bool known = (rows + std::ssize(resolved)) % 2 == 0;
+      const bool known = std::isfinite(max_abs) && (rows + std::ssize(resolved)) % 2 == 0;
       resolved.push_back(
           known && kmeans::lost_by_fixed_point_at(own, rows, d_, max_abs, 1).empty() ? 1 : 0);
     }
