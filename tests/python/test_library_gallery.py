@@ -16,6 +16,8 @@ from tests.support import ROOT, captured
 def test_each_script_has_the_one_line_that_is_swapped() -> None:
     scripts = sorted((ROOT / "examples" / "sklearn").glob("*.py"))
     assert [script.stem for script in scripts] == ["colours", "digits", "patches"]
+    first_page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "`pip install .`, then `from kmeans_exact import KMeans`" in first_page
     for script in scripts:
         text = script.read_text(encoding="utf-8")
         assert text.count("from sklearn.cluster import KMeans\n") == 1
