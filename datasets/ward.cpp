@@ -80,12 +80,11 @@ class Agglomeration {
       if (alive(c) && neighbours_[c] == kNobody) without.push_back(c);
     }
     constexpr std::int64_t kEach = 64;
-    constexpr std::size_t kWorthAThread = 1 << 18;  // coordinates to look at: some 0.2 ms
+    constexpr double kWorthAThread = 1 << 18;  // coordinates to look at: some 0.2 ms
     const auto count = static_cast<std::int64_t>(without.size());
     std::size_t coordinates = 0;
     for (const auto c : without) coordinates += near_[c].some.size() * slots_.d;
-    const auto threads =
-        static_cast<int>(std::min<std::size_t>(threads_, 1 + coordinates / kWorthAThread));
+    const int threads = worth_threads(static_cast<double>(coordinates), kWorthAThread, threads_);
     for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
       const std::int64_t end = std::min(count, (part + 1) * kEach);
       for (std::int64_t w = part * kEach; w < end; ++w) choose_from_near(without[w]);
@@ -250,7 +249,9 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   }
   cells.means.resize(cells.count() * d);
   constexpr std::int64_t kEach = 64;
-  for_each_part((cells.count() + kEach - 1) / kEach, problem.threads, [&](std::int64_t part) {
+  const int threads =
+      worth_threads(static_cast<double>(cells.count() * d), 1 << 15, problem.threads);
+  for_each_part((cells.count() + kEach - 1) / kEach, threads, [&](std::int64_t part) {
     const std::int64_t end = std::min(cells.count(), (part + 1) * kEach);
     for (std::int64_t c = part * kEach; c < end; ++c) {
       const std::int64_t* sum = sums.data() + seed_of[c] * (d + 1);

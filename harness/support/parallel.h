@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace kmeans {
 
@@ -21,6 +22,40 @@ inline std::int64_t block_count(std::int64_t n) { return (n + kBlock - 1) / kBlo
 
 /// Processors that this process may use (its affinity mask), at least 1.
 int usable_processors();
+
+/// Threads that so much work is worth: at least one, and one more for each time that it is `of_one`, which takes as
+/// long as starting a thread.
+inline int worth_threads(double work, double of_one, int threads) {
+  return static_cast<int>(std::clamp(work / of_one, 1.0, std::max(1.0, 1.0 * threads)));
+}
+
+/// Who is at a piece of work. Helpers that the system has not run before it is over stay out, so nobody waits for
+/// them: next to a busy process a new thread may wait some milliseconds for a core.
+class Gathering {
+ public:
+  /// False: it is over.
+  bool enter() {
+    const std::lock_guard lock(mutex_);
+    if (!over_) ++inside_;
+    return !over_;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    if (--inside_ == 0) empty_.notify_one();
+  }
+  /// Waits for those inside.
+  void end() {
+    std::unique_lock lock(mutex_);
+    over_ = true;
+    empty_.wait(lock, [this] { return inside_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable empty_;
+  int inside_ = 0;
+  bool over_ = false;
+};
 
 /// Calls work(part) for every part of [0, parts), on up to `threads` threads. When calls throw, the
 /// exception of the lowest part is passed on, whatever the number of threads.
@@ -51,16 +86,21 @@ void for_each_part(std::int64_t parts, int threads, const Work& work) {
     }
   };
 
-  std::vector<std::thread> helpers;
-  for (std::int64_t helper = 1; helper < std::min<std::int64_t>(threads, parts); ++helper) {
+  const std::int64_t wanted = std::min<std::int64_t>(threads, parts);
+  const auto gathering = wanted > 1 ? std::make_shared<Gathering>() : nullptr;
+  for (std::int64_t helper = 1; helper < wanted; ++helper) {
     try {
-      helpers.emplace_back(run);
+      std::thread([&run, gathering] {
+        if (!gathering->enter()) return;  // then `run` is no more
+        run();
+        gathering->leave();
+      }).detach();
     } catch (const std::system_error&) {
       break;  // No more threads to be had: the ones there are do all the work.
     }
   }
   run();
-  for (auto& helper : helpers) helper.join();
+  if (gathering != nullptr) gathering->end();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/support/own_pages.h"
 #include "harness/support/parallel.h"
 #include "harness/support/points_elsewhere.h"
 #include "harness/support/random.h"
@@ -207,7 +208,7 @@ class SeedDistances : public SeedingBoard<T> {
 
   std::uint64_t weigh(double scale) final {
     scale_ = scale;
-    for_blocks(problem_.n, problem_.threads,
+    for_blocks(problem_.n, worth(problem_.n),
                [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                  for (std::int64_t slice = begin; slice < end; slice += kSlice) {
                    std::uint64_t sum = 0;
@@ -225,7 +226,7 @@ class SeedDistances : public SeedingBoard<T> {
     constexpr std::int64_t kEach = 128;
     const auto count = static_cast<std::int64_t>(positions.size());
     std::vector<Dart<T>> darts(positions.size());
-    for_each_part((count + kEach - 1) / kEach, problem_.threads, [&](std::int64_t part) {
+    for_each_part((count + kEach - 1) / kEach, worth(count * kSlice / 2), [&](std::int64_t part) {
       const std::int64_t end = std::min(count, (part + 1) * kEach);
       for (std::int64_t t = part * kEach; t < end; ++t) darts[t] = locate(positions[t]);
     });
@@ -252,7 +253,7 @@ class SeedDistances : public SeedingBoard<T> {
     const std::int64_t length = count * (d + 1);
     constexpr std::int64_t kMostBytes = 128 << 20;
     const auto parts = static_cast<int>(
-        std::clamp<std::int64_t>(kMostBytes / (8 * length), 1, std::max(1, problem_.threads)));
+        std::clamp<std::int64_t>(kMostBytes / (8 * length), 1, worth(problem_.n * (d + 1))));
     std::vector<std::vector<std::int64_t>> sums(parts);
     for_each_part(parts, parts, [&](std::int64_t p) {
       sums[p].resize(length);
@@ -303,7 +304,7 @@ class SeedDistances : public SeedingBoard<T> {
   }
 
   SeedingProblem<T> problem_;
-  std::vector<double> stale_;  // S
+  LargeVector<double> stale_;  // S
   std::vector<T> seeds_;       // the recent ones, row-major
 
  private:
@@ -322,6 +323,11 @@ class SeedDistances : public SeedingBoard<T> {
     }
   }
 
+  /// Threads for so many numbers to look at, each of them for a nanosecond or so.
+  [[nodiscard]] int worth(std::int64_t numbers) const {
+    return worth_threads(static_cast<double>(numbers), 1 << 15, problem_.threads);
+  }
+
   [[nodiscard]] std::uint64_t weight(std::int64_t i) const {
     return static_cast<std::uint64_t>(weight_of(problem_, i));
   }
@@ -334,7 +340,7 @@ class SeedDistances : public SeedingBoard<T> {
     begin_pass(seeds, count);
     std::vector<double> largest(block_count(problem_.n));
     const bool first = passed_ == 0;
-    for_blocks(problem_.n, problem_.threads,
+    for_blocks(problem_.n, worth(problem_.n * (1 + problem_.d * count / 4)),
                [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
                  if (first) {
                    std::fill(stale_.begin() + begin, stale_.begin() + end,
@@ -356,7 +362,7 @@ class SeedDistances : public SeedingBoard<T> {
   std::int64_t passed_ = 0;  // seeds that passes have taken into account
   // After keep_nearest(): of each point's nearest seed the number, in the order in which they were
   // added.
-  std::vector<std::int32_t> nearest_;
+  LargeVector<std::int32_t> nearest_;
 };
 
 /// On float32 points.

@@ -141,7 +141,9 @@ class BlockedMergeCosts final : public MergeCosts {
     constexpr std::int64_t kEach = 8;
     const auto count = static_cast<std::int64_t>(clusters.size());
     std::vector<Near> all(clusters.size());
-    for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
+    const auto numbers = static_cast<double>(count * std::ssize(means_));
+    const int worth = worth_threads(numbers, 1 << 17, threads);
+    for_each_part((count + kEach - 1) / kEach, worth, [&](std::int64_t part) {
       const std::int64_t end = std::min(count, (part + 1) * kEach);
       for (std::int64_t c = part * kEach; c < end; ++c) all[c] = near(clusters[c]);
     });
