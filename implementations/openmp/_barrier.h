@@ -28,14 +28,20 @@ class Patience {
   static constexpr std::int64_t kShort = 20'000;  ///< Else: what falling asleep and waking up take.
   /// Between two looks at the clock this passes only where the waiting thread itself has lost its core.
   static constexpr std::int64_t kGap = 100'000;
+  /// So many short waits in vain: the team may have one core, where who spins keeps it from who is waited for.
+  static constexpr int kOnOneCore = 3;
   static constexpr int kShortest = 64;
   static constexpr int kLongest = 4096;
 
   /// For the coming wait.
-  [[nodiscard]] std::int64_t nanoseconds() const { return left_ > 0 ? kShort : kLong; }
+  [[nodiscard]] std::int64_t nanoseconds() const {
+    if (left_ == 0) return kLong;
+    return in_vain_ < kOnOneCore ? kShort : 0;
+  }
 
   /// A wait was over before the thread had to sleep.
   void spun() {
+    in_vain_ = 0;
     if (left_ > 0) {
       --left_;
     } else if (++good_ >= stretch_) {
@@ -49,15 +55,18 @@ class Patience {
   void failed() {
     if (left_ > 0) {
       --left_;
+      ++in_vain_;
       return;
     }
+    in_vain_ = 0;
     left_ = stretch_;
     stretch_ = std::min(2 * stretch_, kLongest);
     good_ = 0;
   }
 
  private:
-  int left_ = 0;  // short waits to come
+  int left_ = 0;     // short waits to come
+  int in_vain_ = 0;  // of the last ones
   int stretch_ = kShortest;
   int good_ = 0;  // long waits since one failed
 };

@@ -44,6 +44,26 @@ TEST(Patience, IsLongUntilItFailsAndThenShortForTwiceAsManyWaitsEachTime) {
   }
 }
 
+TEST(Patience, IsNoneWhileShortWaitsAreInVain) {
+  Patience patience;
+  patience.failed();
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int wait = 0; wait < Patience::kOnOneCore; ++wait) {
+      ASSERT_EQ(patience.nanoseconds(), Patience::kShort) << wait;
+      patience.failed();
+    }
+    ASSERT_EQ(patience.nanoseconds(), 0);
+    patience.failed();
+    ASSERT_EQ(patience.nanoseconds(), 0);
+    patience.spun();
+  }
+  ASSERT_EQ(patience.nanoseconds(), Patience::kShort);
+  for (int wait = 3 * (Patience::kOnOneCore + 2); wait < Patience::kShortest; ++wait) {
+    patience.failed();
+  }
+  EXPECT_EQ(patience.nanoseconds(), Patience::kLong);
+}
+
 TEST(Patience, ForgetsOnceAsManyLongWaitsHaveBeenGood) {
   Patience patience;
   const auto pass = [&](int waits) {
