@@ -39,8 +39,7 @@ void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k) {
 }
 
 int worth_a_thread(std::int64_t coordinates, int threads) {
-  constexpr std::int64_t kCoordinates = std::int64_t{1} << 18;
-  return static_cast<int>(std::clamp<std::int64_t>(coordinates / kCoordinates, 1, threads));
+  return kmeans::worth_threads(static_cast<double>(coordinates), 1 << 18, threads);
 }
 
 float largest_of(const char* what, const float* values, std::int64_t rows, std::int64_t d,

@@ -42,11 +42,14 @@ using kmeans_exact_surroundings::Between;
 // Iterations that a call is expected to take where it stops by itself.
 inline constexpr std::int64_t kUntilSettled = 50;
 
-/// Threads to wake: they sleep between calls, and waking one takes as long as so many products.
+/// Threads to wake: they sleep between calls, and waking one takes as long as so many products. Few products are
+/// soon done alone, whereas threads that others keep from their cores wait for each other in each iteration.
 inline int worth_a_team(const kmeans::Shape& shape, int threads) {
+  constexpr double kAlone = 0x1p21;
   constexpr double kProducts = 0x1p18;
   const kmeans::Sizes s = shape;
-  return static_cast<int>(std::clamp(s.n * s.d * (s.k + 8) / kProducts, 1.0, 1.0 * threads));
+  const double products = s.n * s.d * (s.k + 8);
+  return products < kAlone ? 1 : kmeans::worth_threads(products, kProducts, threads);
 }
 
 /// An engine with what is known of it.
