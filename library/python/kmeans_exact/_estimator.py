@@ -156,7 +156,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.labels_ = run.labels
         self.cluster_centers_ = run.centroids.astype(dtype, copy=False)
         self.n_iter_ = run.iterations
-        found = np.count_nonzero(np.bincount(run.labels, minlength=k))
+        found = _distinct(run.labels, k)
         if found < k:
             warnings.warn(
                 f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). "
@@ -334,6 +334,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             print(f"Converged at iteration {last}: strict convergence.")
         elif run.converged:
             print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
+
+
+def _distinct(labels: np.ndarray, k: int) -> int:
+    """In pieces: NumPy copies what it indexes by to int64."""
+    found = np.zeros(k, dtype=bool)
+    for begin in range(0, len(labels), 65536):
+        found[labels[begin : begin + 65536]] = True
+    return np.count_nonzero(found)
 
 
 def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
