@@ -150,149 +150,181 @@ __device__ inline int decide_nearest(const SeedPass& pass, std::int64_t i, bool 
   return nearest;
 }
 
-/// Few seeds: float32 differences, and where these leave the nearest one open, as defined. factor,
-/// tiny: as in filter_factor(). kNarrow: d <= kSeedCoordinates, so a point's coordinates stay in
-/// shared memory, with more seeds at a time, and S follows at once; else dev_nearest is for
-/// lower_kernel().
-template <bool kNarrow>
-__global__ void __launch_bounds__(kSeedThreads)
+/// Few seeds, many coordinates: float32 differences, and where these leave the nearest one open, as
+/// defined. factor, tiny: as in filter_factor(). dev_nearest is for lower_kernel().
+static __global__ void __launch_bounds__(kSeedThreads)
     nearest_seeds_kernel(SeedPass pass, float factor, float tiny,
                          std::int32_t* __restrict__ dev_nearest) {
   __shared__ PointTile tile;
   alignas(16) __shared__ float seeds[kSeedCoordinates * kSeedsAtOnce];
   const std::int64_t n = pass.n;
   const std::int64_t d = pass.d;
-  // Groups of kSeedsAtOnce seeds that have room: d x kSeedsAtOnce each.
-  const int groups = kNarrow ? kSeedCoordinates / static_cast<int>(d) : 1;
   const std::int64_t tiles = (n + kSeedThreads - 1) / kSeedThreads;
   for (std::int64_t block = blockIdx.x; block < tiles; block += gridDim.x) {
     const std::int64_t first = block * kSeedThreads;
     const std::int64_t i = first + threadIdx.x;
     TwoNearest found;
-    for (int first_j = 0; first_j < pass.count; first_j += groups * kSeedsAtOnce) {
+    for (int first_j = 0; first_j < pass.count; first_j += kSeedsAtOnce) {
       float q[kSeedsAtOnce] = {};
       for (std::int64_t from = 0; from < d; from += kSeedCoordinates) {
         const int coordinates = static_cast<int>(min(std::int64_t{kSeedCoordinates}, d - from));
         __syncthreads();  // all are done with the coordinates before
-        if (first_j == 0 || !kNarrow) tile.load(pass.dev_points, n, d, first, from);
-        for (int e = static_cast<int>(threadIdx.x); e < groups * coordinates * kSeedsAtOnce;
+        tile.load(pass.dev_points, n, d, first, from);
+        for (int e = static_cast<int>(threadIdx.x); e < coordinates * kSeedsAtOnce;
              e += kSeedThreads) {
-          const int group = e / (coordinates * kSeedsAtOnce);
-          const int t = e / kSeedsAtOnce % coordinates;
-          const std::int64_t j = first_j + group * kSeedsAtOnce + e % kSeedsAtOnce;
-          seeds[e] = j < pass.count ? pass.dev_seeds[j * d + from + t] : 0.0F;
+          const std::int64_t j = first_j + e % kSeedsAtOnce;
+          seeds[e] = j < pass.count ? pass.dev_seeds[j * d + from + e / kSeedsAtOnce] : INFINITY;
         }
         __syncthreads();
-        for (int group = 0; group < groups; ++group) {
-          const float* its = seeds + group * coordinates * kSeedsAtOnce;
-          for (int t = 0; t < coordinates; ++t) {
-            const float x = tile.x[threadIdx.x][t];
-#pragma unroll
-            for (int j = 0; j < kSeedsAtOnce; ++j) {
-              const float difference = __fsub_rn(x, its[t * kSeedsAtOnce + j]);
-              q[j] = __fmaf_rn(difference, difference, q[j]);
-            }
-          }
-          if (from + coordinates < d) continue;
-          const int own_j = first_j + group * kSeedsAtOnce;
-          const int exist = static_cast<int>(min(pass.count - own_j, std::int64_t{kSeedsAtOnce}));
-          if (exist <= 0) break;
+        for (int t = 0; t < coordinates; ++t) {
+          const float x = tile.x[threadIdx.x][t];
 #pragma unroll
           for (int j = 0; j < kSeedsAtOnce; ++j) {
-            if (j < exist) found.offer(q[j], own_j + j);
-            q[j] = 0;
+            const float difference = __fsub_rn(x, seeds[t * kSeedsAtOnce + j]);
+            q[j] = __fmaf_rn(difference, difference, q[j]);
           }
         }
       }
+#pragma unroll
+      for (int j = 0; j < kSeedsAtOnce; ++j) found.offer(q[j], first_j + j);
     }
     found.nearest = decide_nearest(pass, i, i < n, found, factor, tiny);
-    if constexpr (kNarrow) {
-      double squared = 0;
-      const float* seed = pass.dev_seeds + found.nearest * d;
-      for (int t = 0; i < n && t < static_cast<int>(d); ++t) {
-        squared = add_exact_square(squared, tile.x[threadIdx.x][t], seed[t]);
-      }
-      lower(pass, i, squared, found.nearest);
-    } else if (i < n) {
-      dev_nearest[i] = static_cast<std::int32_t>(found.nearest);
-    }
+    if (i < n) dev_nearest[i] = static_cast<std::int32_t>(found.nearest);
     __syncthreads();  // before the next points
   }
 }
 
-constexpr int kFewCoordinates = 7;  // with more, matrix units multiply
 constexpr int kSeedsOfGroup = 8;
 constexpr int kOwnPoints = 2;  // of a thread
 constexpr std::int64_t kTileOfFew = kOwnPoints * kSeedThreads;
 constexpr int kSharedSeedBytes = 46 << 10;  // with what a reduction needs below 48 KiB
+// With so many coordinates the rest of a pair costs little.
+constexpr int kByGroupsBelow = 8;
 
-/// nearest_seeds_kernel() of points with few coordinates, which stay in registers. Of each group of
-/// seeds only the nearest distance is kept; the nearest group is then looked at once more. room:
-/// seeds that shared memory holds (kD x room floats), whole groups; those that are missing lie at
-/// infinity.
+/// Seeds of at most kD coordinates in shared memory: kD x room floats, room being whole groups. Further
+/// coordinates are 0; seeds that are missing lie at infinity.
 template <int kD>
-__global__ void __launch_bounds__(kSeedThreads)
-    nearest_of_few_coordinates_kernel(SeedPass pass, float factor, float tiny, int room) {
-  extern __shared__ float4 shared_seeds[];
-  auto* const seeds = reinterpret_cast<float*>(shared_seeds);
-  const auto count = static_cast<int>(pass.count);
-  const auto load = [&](int first_j) {
+struct SharedSeeds {
+  const SeedPass& pass;
+  float* values;
+  int room;
+
+  [[nodiscard]] __device__ bool all_fit() const { return pass.count <= room; }
+
+  __device__ void load(int first_j) const {
+    const int d = static_cast<int>(pass.d);
     __syncthreads();  // all are done with those before
     for (int e = static_cast<int>(threadIdx.x); e < kD * room; e += kSeedThreads) {
       const int j = e / kD;
-      seeds[e % kD * room + j] =
-          first_j + j < count ? pass.dev_seeds[std::int64_t{first_j} * kD + e] : INFINITY;
+      const int t = e % kD;
+      float value = INFINITY;
+      if (first_j + j < pass.count) {
+        value = t < d ? pass.dev_seeds[std::int64_t{first_j + j} * d + t] : 0.0F;
+      }
+      values[t * room + j] = value;
     }
     __syncthreads();
-  };
-  const bool all_fit = count <= room;
-  if (all_fit) load(0);
+  }
+
+  [[nodiscard]] __device__ float coordinate(int j, int t) const {
+    if (all_fit()) return values[t * room + j];
+    return t < pass.d ? pass.dev_seeds[j * pass.d + t] : 0.0F;
+  }
+
+  /// Of the thread's points from a group of seeds, squared.
+  __device__ void distances(const float (&x)[kOwnPoints][kD], int group,
+                            float (&q)[kOwnPoints][kSeedsOfGroup]) const {
+#pragma unroll
+    for (int t = 0; t < kD; ++t) {
+      const auto* fours =
+          reinterpret_cast<const float4*>(values + t * room + group * kSeedsOfGroup);
+      const float4 a = fours[0];
+      const float4 b = fours[1];
+      const float its[kSeedsOfGroup] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+      for (int p = 0; p < kOwnPoints; ++p) {
+#pragma unroll
+        for (int j = 0; j < kSeedsOfGroup; ++j) {
+          const float difference = __fsub_rn(x[p][t], its[j]);
+          q[p][j] = __fmaf_rn(difference, difference, q[p][j]);
+        }
+      }
+    }
+  }
+
+  /// The two nearest of a group, and of the others before, whose least distance is found.second.
+  __device__ void look_at_group(const float (&x)[kD], int group, TwoNearest& found) const {
+    const int end = min((group + 1) * kSeedsOfGroup, static_cast<int>(pass.count));
+    for (int j = group * kSeedsOfGroup; j < end; ++j) {
+      float q = 0;
+#pragma unroll
+      for (int t = 0; t < kD; ++t) {
+        const float difference = __fsub_rn(x[t], coordinate(j, t));
+        q = __fmaf_rn(difference, difference, q);
+      }
+      found.offer(q, j);
+    }
+  }
+};
+
+/// Further coordinates are 0.
+template <int kD>
+__device__ inline void load_point(const SeedPass& pass, std::int64_t i, float (&x)[kD]) {
+  const float* point = pass.dev_points + i * pass.d;
+  if (kD % 4 == 0 && pass.d % 4 == 0) {  // rows begin at whole 16 bytes
+#pragma unroll
+    for (int t = 0; t + 4 <= kD; t += 4) {
+      const float4 four =
+          t < pass.d ? *reinterpret_cast<const float4*>(point + t) : float4{0, 0, 0, 0};
+      x[t] = four.x, x[t + 1] = four.y, x[t + 2] = four.z, x[t + 3] = four.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (int t = 0; t < kD; ++t) x[t] = t < pass.d ? point[t] : 0.0F;
+}
+
+/// nearest_seeds_kernel() and lower_kernel() of points with at most kD coordinates, which stay in
+/// registers. Of few coordinates only the nearest distance of each group of seeds is kept; the nearest
+/// group is then looked at once more.
+template <int kD>
+__global__ void __launch_bounds__(kSeedThreads)
+    nearest_of_few_coordinates_kernel(SeedPass pass, float factor, float tiny, int room) {
+  constexpr bool kByGroups = kD < kByGroupsBelow;
+  extern __shared__ float4 shared_seeds[];
+  const SharedSeeds<kD> seeds{pass, reinterpret_cast<float*>(shared_seeds), room};
+  const auto count = static_cast<int>(pass.count);
+  if (seeds.all_fit()) seeds.load(0);
   const std::int64_t tiles = (pass.n + kTileOfFew - 1) / kTileOfFew;
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const std::int64_t first = tile * kTileOfFew + threadIdx.x;
     float x[kOwnPoints][kD];
-    float least[kOwnPoints];
-    float second[kOwnPoints];
-    int nearest_group[kOwnPoints];
+    TwoNearest found[kOwnPoints];  // of groups, or of seeds
 #pragma unroll
     for (int p = 0; p < kOwnPoints; ++p) {
-      const std::int64_t i = min(first + p * kSeedThreads, pass.n - 1);
-#pragma unroll
-      for (int t = 0; t < kD; ++t) x[p][t] = pass.dev_points[i * kD + t];
-      least[p] = second[p] = INFINITY;
-      nearest_group[p] = 0;
+      load_point<kD>(pass, min(first + p * kSeedThreads, pass.n - 1), x[p]);
     }
     for (int first_j = 0; first_j < count; first_j += room) {
-      if (!all_fit) load(first_j);
+      if (!seeds.all_fit()) seeds.load(first_j);
       const int groups = (min(room, count - first_j) + kSeedsOfGroup - 1) / kSeedsOfGroup;
       for (int g = 0; g < groups; ++g) {
         float q[kOwnPoints][kSeedsOfGroup] = {};
-#pragma unroll
-        for (int t = 0; t < kD; ++t) {
-          const float4* fours =
-              reinterpret_cast<const float4*>(seeds + t * room + g * kSeedsOfGroup);
-          const float4 a = fours[0];
-          const float4 b = fours[1];
-          const float its[kSeedsOfGroup] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-          for (int p = 0; p < kOwnPoints; ++p) {
-#pragma unroll
-            for (int j = 0; j < kSeedsOfGroup; ++j) {
-              const float difference = __fsub_rn(x[p][t], its[j]);
-              q[p][j] = __fmaf_rn(difference, difference, q[p][j]);
-            }
-          }
-        }
+        seeds.distances(x, g, q);
 #pragma unroll
         for (int p = 0; p < kOwnPoints; ++p) {
+          if constexpr (kByGroups) {
 #pragma unroll
-          for (int half = kSeedsOfGroup / 2; half > 0; half /= 2) {
+            for (int half = kSeedsOfGroup / 2; half > 0; half /= 2) {
 #pragma unroll
-            for (int j = 0; j < half; ++j) q[p][j] = fminf(q[p][j], q[p][j + half]);
+              for (int j = 0; j < half; ++j) q[p][j] = fminf(q[p][j], q[p][j + half]);
+            }
+            found[p].offer(q[p][0], first_j / kSeedsOfGroup + g);
+          } else {
+#pragma unroll
+            for (int j = 0; j < kSeedsOfGroup; ++j) {
+              found[p].offer(q[p][j], first_j + g * kSeedsOfGroup + j);
+            }
           }
-          if (q[p][0] < least[p]) nearest_group[p] = first_j / kSeedsOfGroup + g;
-          second[p] = fminf(second[p], fmaxf(least[p], q[p][0]));
-          least[p] = fminf(least[p], q[p][0]);
         }
       }
     }
@@ -300,27 +332,17 @@ __global__ void __launch_bounds__(kSeedThreads)
 #pragma unroll
     for (int p = 0; p < kOwnPoints; ++p) {
       const std::int64_t i = first + p * kSeedThreads;
-      const int group = nearest_group[p] * kSeedsOfGroup;
-      const auto coordinate = [&](int j, int t) {
-        return all_fit ? seeds[t * room + j] : pass.dev_seeds[std::int64_t{j} * kD + t];
-      };
-      TwoNearest found;
-      found.second = second[p];
-      for (int j = group; j < min(group + kSeedsOfGroup, count); ++j) {
-        float q = 0;
-#pragma unroll
-        for (int t = 0; t < kD; ++t) {
-          const float difference = __fsub_rn(x[p][t], coordinate(j, t));
-          q = __fmaf_rn(difference, difference, q);
-        }
-        found.offer(q, j);
+      TwoNearest own = found[p];
+      if constexpr (kByGroups) {
+        own = {.second = found[p].second};
+        seeds.look_at_group(x[p], found[p].nearest, own);
       }
-      const int nearest = decide_nearest(pass, i, i < pass.n, found, factor, tiny);
+      const int nearest = decide_nearest(pass, i, i < pass.n, own, factor, tiny);
       if (i >= pass.n) continue;
       double squared = 0;
 #pragma unroll
       for (int t = 0; t < kD; ++t) {
-        squared = add_exact_square(squared, x[p][t], coordinate(nearest, t));
+        squared = add_exact_square(squared, x[p][t], seeds.coordinate(nearest, t));
       }
       largest = fmax(largest, lower_one(pass, i, squared, nearest));
     }

@@ -247,20 +247,16 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     passed_ += recent_;
     recent_ = 0;
     dev_largest_.zero();
-    if (pass.count > 1 && d <= kFewCoordinates) return lower_few_coordinates(pass);
     const bool is_found = pass.count == 1 || find_by_matrix_units(pass.count);
-    const auto blocks =
-        static_cast<unsigned>(std::min<std::int64_t>(ceil_div(n, kSeedThreads), kFill));
     if (!is_found && d <= kSeedCoordinates) {
-      nearest_seeds_kernel<true>
-          <<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny, dev_nearest_.data());
-      KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel<true>);
-      return;
+      return lower_few_coordinates<1, 2, 3, 4, 6, 8, 16, 24, kSeedCoordinates>(pass);
     }
     if (!is_found) {
-      nearest_seeds_kernel<false>
-          <<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny, dev_nearest_.data());
-      KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel<false>);
+      const auto blocks =
+          static_cast<unsigned>(std::min<std::int64_t>(ceil_div(n, kSeedThreads), kFill));
+      nearest_seeds_kernel<<<blocks, kSeedThreads>>>(pass, filter_factor(d), kTiny,
+                                                     dev_nearest_.data());
+      KMEANS_CUDA_LAUNCHED(nearest_seeds_kernel);
     }
     const auto kernel = d % 4 == 0 ? lower_kernel<true> : lower_kernel<false>;
     kernel<<<blocks_for(n, kSeedThreads), kSeedThreads>>>(
@@ -268,18 +264,19 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     KMEANS_CUDA_LAUNCHED(lower_kernel);
   }
 
-  template <int kD = 1>
+  /// By the kernel for the first of these numbers of coordinates that suffices.
+  template <int kD, int... kMore>
   static void lower_few_coordinates(const SeedPass& pass) {
-    if constexpr (kD < kFewCoordinates) {
-      if (pass.d > kD) return lower_few_coordinates<kD + 1>(pass);
+    if constexpr (sizeof...(kMore) > 0) {
+      if (pass.d > kD) return lower_few_coordinates<kMore...>(pass);
     }
     constexpr int kMostRoom = kSharedSeedBytes / (kD * 4) / kSeedsOfGroup * kSeedsOfGroup;
     const auto room = static_cast<int>(
         std::min<std::int64_t>(ceil_div(pass.count, kSeedsOfGroup) * kSeedsOfGroup, kMostRoom));
     const auto blocks =
         static_cast<unsigned>(std::min<std::int64_t>(ceil_div(pass.n, kTileOfFew), kFill));
-    nearest_of_few_coordinates_kernel<kD>
-        <<<blocks, kSeedThreads, kD * room * sizeof(float)>>>(pass, filter_factor(kD), kTiny, room);
+    nearest_of_few_coordinates_kernel<kD><<<blocks, kSeedThreads, kD * room * sizeof(float)>>>(
+        pass, filter_factor(pass.d), kTiny, room);
     KMEANS_CUDA_LAUNCHED(nearest_of_few_coordinates_kernel<kD>);
   }
 

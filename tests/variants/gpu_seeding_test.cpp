@@ -70,13 +70,23 @@ std::vector<float> many_points(std::int64_t n, std::int64_t d, bool ties) {
   return points;
 }
 
-TEST_F(GpuSeeding, MatrixUnitsHaveTheSeedsOfACpu) {
+TEST_F(GpuSeeding, ShapesOfEveryPassHaveTheSeedsOfACpu) {
   struct Shape {
     std::int64_t n, d, k;
   };
-  // Tiles that stay and tiles that do not; points that stream; more seeds than a batch of darts; tiles that are not
-  // whole; fewer than a tile of points.
-  for (const auto& [n, d, k] : {Shape{100000, 32, 300},
+  // Few coordinates: numbers that have a kernel, and others; more seeds than shared memory holds. Matrix units: tiles
+  // that stay and tiles that do not; points that stream; more seeds than a batch of darts; tiles that are not whole;
+  // fewer than a tile of points.
+  for (const auto& [n, d, k] : {Shape{30000, 1, 100},
+                                {30001, 2, 1000},
+                                {30000, 3, 2500},
+                                {20000, 5, 1500},
+                                {20000, 7, 300},
+                                {20000, 12, 31},
+                                {20000, 21, 40},
+                                {20000, 31, 20},
+                                {20000, 33, 20},
+                                {100000, 32, 300},
                                 {60001, 128, 700},
                                 {30000, 333, 130},
                                 {4000, 1100, 200},
