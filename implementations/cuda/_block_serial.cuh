@@ -5,6 +5,7 @@
 #pragma once
 
 #include "implementations/cuda/_centroid_tiles.cuh"
+#include "implementations/cuda/_divide_sums.cuh"
 
 namespace kmeans::cuda {
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -20,6 +19,8 @@
 #include "harness/machine/gpu.h"
 #include "harness/variant.h"
 #include "implementations/_limits.h"
+#include "implementations/cuda/_changed_labels.cuh"
+#include "implementations/cuda/_columns.cuh"
 #include "implementations/cuda/_family.h"
 #include "implementations/cuda/_upload.cuh"
 
@@ -60,34 +61,6 @@ inline double plain_device_bytes(const Shape& shape) {
 
 namespace detail {
 
-inline constexpr int kTransposeTile = 32;
-
-/// rows x d row-major values to columns of length n, beginning at row `first`.
-template <class T>
-__global__ void transpose_rows_kernel(const T* __restrict__ dev_rows, std::int64_t rows,
-                                      std::int64_t first, std::int64_t n, std::int64_t d,
-                                      T* __restrict__ dev_columns) {
-  __shared__ T tile[kTransposeTile][kTransposeTile + 1];
-  const std::int64_t row_tiles = (rows + kTransposeTile - 1) / kTransposeTile;
-  const std::int64_t tiles = row_tiles * ((d + kTransposeTile - 1) / kTransposeTile);
-  for (std::int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const std::int64_t row0 = index % row_tiles * kTransposeTile;
-    const std::int64_t t0 = index / row_tiles * kTransposeTile;
-    for (int y = threadIdx.y; y < kTransposeTile; y += blockDim.y) {
-      if (row0 + y < rows && t0 + threadIdx.x < d) {
-        tile[y][threadIdx.x] = dev_rows[(row0 + y) * d + t0 + threadIdx.x];
-      }
-    }
-    __syncthreads();
-    for (int y = threadIdx.y; y < kTransposeTile; y += blockDim.y) {
-      if (row0 + threadIdx.x < rows && t0 + y < d) {
-        dev_columns[(t0 + y) * n + first + row0 + threadIdx.x] = tile[threadIdx.x][y];
-      }
-    }
-    __syncthreads();
-  }
-}
-
 /// dev_moved: of each centroid the square of the distance by which it moved, as the exact step forms distances.
 static __global__ void moved_squares_kernel(const float* __restrict__ dev_before,
                                             const float* __restrict__ dev_after, std::int64_t k,
@@ -102,128 +75,7 @@ static __global__ void moved_squares_kernel(const float* __restrict__ dev_before
   dev_moved[j] = squared;
 }
 
-/// Adds to dev_changed how many labels differ from those before, which they become. Where there are weights, of
-/// points that have one.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    compare_labels_kernel(const std::int32_t* __restrict__ dev_labels, std::int64_t n,
-                          const std::int64_t* __restrict__ dev_weights,
-                          std::int32_t* __restrict__ dev_before,
-                          unsigned long long* __restrict__ dev_changed) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const bool differs = i < n && dev_labels[i] != dev_before[i];
-  if (differs) dev_before[i] = dev_labels[i];
-  const bool counts = differs && (dev_weights == nullptr || dev_weights[i] != 0);
-  const int changed = __syncthreads_count(counts ? 1 : 0);
-  if (threadIdx.x == 0 && changed != 0) {
-    atomicAdd(dev_changed, static_cast<unsigned long long>(changed));
-  }
-}
-
 }  // namespace detail
-
-/// Launches that kernel.
-template <class T>
-void transpose_rows(const T* dev_rows, std::int64_t rows, std::int64_t first, std::int64_t n,
-                    std::int64_t d, T* dev_columns) {
-  const std::int64_t tiles =
-      ceil_div(rows, detail::kTransposeTile) * ceil_div(d, detail::kTransposeTile);
-  const dim3 threads(detail::kTransposeTile, 8);
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
-  detail::transpose_rows_kernel<<<blocks, threads>>>(dev_rows, rows, first, n, d, dev_columns);
-  KMEANS_CUDA_LAUNCHED(transpose_rows_kernel);
-}
-
-/// Uploads n x d row-major points as d columns of n.
-template <class T>
-void upload_columns(const T* points, std::int64_t n, std::int64_t d,
-                    const DeviceBuffer<T>& dev_columns) {
-  constexpr std::int64_t kStagingBytes = std::int64_t{64} << 20;
-  const std::int64_t row_bytes = d * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t piece = std::clamp<std::int64_t>(kStagingBytes / row_bytes, 1, n);
-  const DeviceBuffer<T> dev_rows(piece * d);
-  for (std::int64_t first = 0; first < n; first += piece) {
-    const std::int64_t rows = std::min(piece, n - first);
-    upload_bytes(points + first * d, dev_rows.data(), rows * row_bytes);
-    transpose_rows(dev_rows.data(), rows, first, n, d, dev_columns.data());
-  }
-  KMEANS_CUDA(cudaDeviceSynchronize());
-}
-
-/// Who asks after every iteration learns how many labels changed; who does not pays nothing for it.
-class ChangedLabels {
- public:
-  static constexpr std::int64_t kAtOnce = 16;  // iterations whose numbers are on the GPU
-
-  /// Of points of weight 0 it does not count. Null: all points count.
-  void weigh(const std::int64_t* dev_weights) { dev_weights_ = dev_weights; }
-
-  /// The labels before the first iteration: all -1.
-  void restart() {
-    dev_before_.fill_bytes(0xff);
-    compared_ = 0;
-    changed_.reset();
-  }
-  /// Likewise: these n.
-  void restart(const std::int32_t* dev_labels, std::int64_t n) {
-    make_room(n);
-    KMEANS_CUDA(cudaMemcpyAsync(dev_before_.data(), dev_labels, dev_before_.bytes(),
-                                cudaMemcpyDeviceToDevice));
-    compared_ = 0;
-    changed_.reset();
-  }
-
-  /// How many dev_labels the last of so many iterations since restart() changed; nothing unless those
-  /// of the iteration before were compared as well.
-  std::optional<std::int64_t> count(const DeviceBuffer<std::int32_t>& dev_labels,
-                                    std::int64_t iterations) {
-    if (compared_ == iterations) return changed_;
-    const std::int64_t before = compared_;
-    begin(dev_labels.size());
-    compare(dev_labels, 0, iterations);
-    finish(1);
-    if (before + 1 != iterations) changed_.reset();
-    return changed_;
-  }
-
-  /// For some iterations: begin(), compare() after each, which does not wait, and finish(), which returns how many
-  /// labels each of them changed.
-  void begin(std::int64_t n) {
-    make_room(n);
-    dev_changed_.zero();
-  }
-  void compare(const DeviceBuffer<std::int32_t>& dev_labels, std::int64_t own,
-               std::int64_t iterations) {
-    constexpr int kThreads = 256;
-    const std::int64_t n = dev_labels.size();
-    detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
-        dev_labels.data(), n, dev_weights_, dev_before_.data(), dev_changed_.data() + own);
-    KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
-    compared_ = iterations;
-  }
-  std::array<unsigned long long, kAtOnce> finish(std::int64_t count) {
-    std::array<unsigned long long, kAtOnce> changed{};
-    dev_changed_.download(changed.data());
-    changed_ = static_cast<std::int64_t>(changed[count - 1]);
-    return changed;
-  }
-  /// Are the labels of that iteration those that the next ones are compared with?
-  [[nodiscard]] bool up_to_date(std::int64_t iterations) const { return compared_ == iterations; }
-
- private:
-  void make_room(std::int64_t n) {
-    if (dev_before_.size() == n) return;
-    dev_before_ = DeviceBuffer<std::int32_t>(n);
-    dev_before_.fill_bytes(0xff);
-    dev_changed_ = DeviceBuffer<unsigned long long>(kAtOnce);
-  }
-
-  const std::int64_t* dev_weights_ = nullptr;     // n, or null
-  DeviceBuffer<std::int32_t> dev_before_;         // n, once somebody has asked
-  DeviceBuffer<unsigned long long> dev_changed_;  // kAtOnce
-  std::int64_t compared_ = 0;                     // iterations then
-  std::optional<std::int64_t> changed_;           // what that said
-};
 
 template <class T>
 class CudaLloyd : public Family<T> {
@@ -448,58 +300,5 @@ class CudaLloyd : public Family<T> {
   DeviceBuffer<double> dev_moved_;                    // kAtOnce x k, likewise
   double seconds_ = 0;                                // of an iteration of step_until()
 };
-
-/// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.
-template <class T>
-__global__ void divide_sums_kernel(const T* __restrict__ dev_sums,
-                                   const std::int32_t* __restrict__ dev_counts,
-                                   T* __restrict__ dev_centroids, std::int64_t k, std::int64_t d) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= k * d) return;
-  const std::int32_t count = dev_counts[index / d];
-  if (count > 0) dev_centroids[index] = dev_sums[index] / static_cast<T>(count);
-}
-
-/// Sums of clusters by coordinate, the sources' arrays sums_x, sums_y, ...: d columns of k values,
-/// each column on memory lines of its own. Threads that add to different coordinates then never
-/// meet on a line, which is where atomic additions queue.
-inline std::int64_t column_pitch(std::int64_t k) { return ceil_div(k, 64) * 64; }
-
-/// divide_sums_kernel for sums in columns.
-template <class T>
-__global__ void divide_sum_columns_kernel(const T* __restrict__ dev_sums, std::int64_t pitch,
-                                          const std::int32_t* __restrict__ dev_counts,
-                                          T* __restrict__ dev_centroids, std::int64_t k,
-                                          std::int64_t d) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= k * d) return;
-  const std::int64_t j = index / d;
-  const std::int32_t count = dev_counts[j];
-  if (count > 0) {
-    dev_centroids[index] = dev_sums[index % d * pitch + j] / static_cast<T>(count);
-  }
-}
-
-/// Launches divide_sum_columns_kernel for d columns of sums and k counts.
-template <class T>
-void divide_sum_columns(const DeviceBuffer<T>& dev_sums,
-                        const DeviceBuffer<std::int32_t>& dev_counts,
-                        const DeviceBuffer<T>& dev_centroids, const Shape& shape) {
-  constexpr int kThreads = 256;
-  divide_sum_columns_kernel<<<blocks_for(shape.k * shape.d, kThreads), kThreads>>>(
-      dev_sums.data(), column_pitch(shape.k), dev_counts.data(), dev_centroids.data(), shape.k,
-      shape.d);
-  KMEANS_CUDA_LAUNCHED(divide_sum_columns_kernel);
-}
-
-/// Launches divide_sums_kernel for k x d sums and k counts.
-template <class T>
-void divide_sums(const DeviceBuffer<T>& dev_sums, const DeviceBuffer<std::int32_t>& dev_counts,
-                 const DeviceBuffer<T>& dev_centroids, const Shape& shape) {
-  constexpr int kThreads = 256;
-  divide_sums_kernel<<<blocks_for(shape.k * shape.d, kThreads), kThreads>>>(
-      dev_sums.data(), dev_counts.data(), dev_centroids.data(), shape.k, shape.d);
-  KMEANS_CUDA_LAUNCHED(divide_sums_kernel);
-}
 
 }  // namespace kmeans::cuda

@@ -12,6 +12,7 @@
 // Source:    goldsborough2017, its first CUDA version, for any d. Corrected: an empty cluster keeps
 //            its centroid (printed: it moves to the origin); initial centroids are points (printed:
 //            x and y are shuffled independently). Labels are also written out
+#include "implementations/cuda/_divide_sums.cuh"
 #include "implementations/cuda/_own_point.cuh"
 
 namespace {

@@ -20,6 +20,7 @@
 #include <type_traits>
 
 #include "harness/machine/cuda/cublas_library.h"
+#include "implementations/cuda/_divide_sums.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 
 namespace {

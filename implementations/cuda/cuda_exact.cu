@@ -11,6 +11,7 @@
 //            intrinsics keep the compiler from fusing them); sums are 64-bit integers, so the order
 //            of the atomic additions cannot change them. Equals the reference bit for bit
 // Source:    docs/exact-step.md
+#include "implementations/cuda/_divide_sums.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_shared_sums.cuh"

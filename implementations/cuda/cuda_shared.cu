@@ -15,6 +15,7 @@
 //            copy (printed: the first k, of which some may have left); an empty cluster keeps its
 //            centroid. Labels are also written out
 #include "implementations/cuda/_centroid_tiles.cuh"
+#include "implementations/cuda/_divide_sums.cuh"
 
 namespace {
 

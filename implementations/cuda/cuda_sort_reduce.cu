@@ -17,6 +17,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "implementations/cuda/_centroid_tiles.cuh"
+#include "implementations/cuda/_divide_sums.cuh"
 
 namespace {
 

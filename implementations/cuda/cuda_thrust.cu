@@ -19,6 +19,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
+#include "implementations/cuda/_divide_sums.cuh"
 #include "implementations/cuda/_own_point.cuh"
 
 namespace {
