@@ -14,6 +14,7 @@
 
 #include "harness/machine/gpu.h"
 #include "harness/variant.h"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -121,9 +122,8 @@ class FamilyTimes {
   /// Two operations a coordinate and four a pair; shared memory for what moves; each block brings its sums to the
   /// L2 cache, reads all of them and divides. Little work is one block's.
   [[nodiscard]] double resident() const {
-    constexpr double kWorkOfOneBlock = 200'000;
     const double operations = s_.n * s_.k * (2 * s_.d + 4);
-    if (operations <= kWorkOfOneBlock) {
+    if (operations <= static_cast<double>(tuning::kOperationsOfOneBlock)) {
       return 2e-6 + operations / (gpu_.float_rate() / gpu_.multiprocessors);
     }
     const double cells = s_.k * (s_.d + 1);

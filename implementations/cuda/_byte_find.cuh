@@ -14,13 +14,14 @@
 #include "implementations/cuda/_tensor_plan.cuh"
 #include "implementations/cuda/_tensor_state.h"
 #include "implementations/cuda/_wgmma.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::bytes {
 
 constexpr int kColumns = 128;           // centroids of a tile
 constexpr int kRowSums = kColumns / 4;  // a lane's, of a row
 constexpr int kBlocks = kRowSums / kBlockSums;
-constexpr int kFound = 8;  // that a lane writes down for a row
+constexpr int kFound = tuning::kFoundByLane;
 
 /// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for
 /// the roundings here: so large is no sum of 2 080 columns, more than shared memory holds.

@@ -15,13 +15,9 @@
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
-
-/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then
-/// to reduce products takes longer than the points that this leaves undecided (measured on one H100
-/// at 64, 128, 200 and 512 coordinates).
-constexpr int kWidestPadded = 144;
 
 /// By what a row's upper bound is above its least lower one in a tile.
 enum class Upper {
@@ -396,7 +392,7 @@ void HalfFilter::with_first_pass(const Use& use) const {
           using Pass = FindNearest<columns, Upper::prefetched, false, kKeeps>;
           return use(multiply_kernel<columns, groups, Pipeline, Pass>, groups, Pass());
         }
-        if (Pipeline::kOneStage || extents_.padded <= kWidestPadded) {
+        if (Pipeline::kOneStage || extents_.padded <= tuning::kWidestPadded) {
           using Pass = FindNearest<columns, Upper::widest, false, kKeeps>;
           return use(multiply_kernel<columns, groups, Pipeline, Pass>, groups, Pass());
         }

@@ -15,6 +15,7 @@
 #include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_tensor_copies.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -28,11 +29,9 @@ extern template void HalfFilter::launch_first_pass<true>(const HalfRows&, const 
 
 namespace {
 
-/// The centroids that were nearest before are prefetched where there are so many tiles of centroids
-/// that what the points' bounds by them save exceeds what the prefetch takes, more where rows have
-/// more products, less where bounds are kept, for which all sums are read once more (times at d =
-/// 12, 32, 64, 100 and 128 on one H100, docs/lab/gpu.md); and where three tiles of centroids still
-/// have room, so that groups that wait one after the other need not wait for each other.
+/// The centroids that were nearest before are prefetched where there are tuning::prefetching_tiles()
+/// of them, and where three tiles of centroids still have room, so that groups that wait one after
+/// the other need not wait for each other.
 Plan plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t padded = padded_for(shape.d);
   const auto with_bytes = [&](std::int64_t to_prefetch) {
@@ -46,9 +45,8 @@ Plan plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(__half)) / kProductBytes;
   const std::int64_t tiles = plan.columns > 0 ? ceil_div(shape.k, plan.columns) : 0;
   if (plan.groups != 4 || plan.columns != kWidestColumns || plan.streams_points) return plan;
-  // Few tiles of one stage: the ordering would begin and end again for a few, which costs 1 to 4 %.
-  if (plan.products == products && tiles <= (keeps ? 8 : 4)) plan.order_after = 0;
-  if (tiles < (keeps ? 5 + products * products / 8 : 9 + products * products / 5)) return plan;
+  if (plan.products == products && tiles <= tuning::unordered_tiles(keeps)) plan.order_after = 0;
+  if (tiles < tuning::prefetching_tiles(products, keeps)) return plan;
   Plan prefetching = with_bytes(prefetch_bytes<__half>(padded));
   if (prefetching.groups != plan.groups || prefetching.streams_points) return plan;
   const std::int64_t tile_stages = ceil_div(products, prefetching.products);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harness/machine/cuda/device.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -39,7 +40,7 @@ class IterationGraph {
   }
 
  private:
-  static constexpr std::int64_t kSome = 5;  // a graph begins later than the next kernel of one
+  static constexpr std::int64_t kSome = tuning::kIterationsOfGraph;
 
   template <class Launch>
   static cudaGraphExec_t recorded(const Launch& launch, std::int64_t iterations) {

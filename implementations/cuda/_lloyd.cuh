@@ -23,6 +23,7 @@
 #include "implementations/cuda/_columns.cuh"
 #include "implementations/cuda/_family.h"
 #include "implementations/cuda/_upload.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -221,8 +222,7 @@ class CudaLloyd : public Family<T> {
 
   /// So many that to ask for them takes a small part of the time; no more than an eighth of those that were made.
   [[nodiscard]] std::int64_t at_once(std::int64_t made) const {
-    constexpr double kWorthAsking = 400e-6;  // seconds
-    const double fit = seconds_ > 0 ? kWorthAsking / seconds_ : 1;
+    const double fit = seconds_ > 0 ? tuning::kWorthAsking / seconds_ : 1;
     return static_cast<std::int64_t>(std::clamp(std::min(fit, 1 + static_cast<double>(made) / 8),
                                                 1.0, static_cast<double>(ChangedLabels::kAtOnce)));
   }

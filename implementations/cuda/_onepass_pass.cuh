@@ -12,6 +12,7 @@
 #include "implementations/cuda/_onepass_candidates.cuh"
 #include "implementations/cuda/_onepass_fallback.cuh"
 #include "implementations/cuda/_onepass_plan.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::onepass {
 
@@ -231,7 +232,7 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
 /// Calls use(kernel) with the one for the plan's tiles and chunks.
 template <int kSteps, class Use>
 void with_kernel_of_steps(const LaunchPlan& plan, const Use& use) {
-  if constexpr (kSteps <= kMaxWideSteps) {
+  if constexpr (kSteps <= tuning::kMaxWideSteps) {
     if (plan.wide && plan.chunks == 1)
       return use(label_and_add_kernel<kSteps, kWideTiles, 1, true>);
     if (plan.wide) return use(label_and_add_kernel<kSteps, kWideTiles, 2, true>);

@@ -13,16 +13,14 @@
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_wgmma.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::onepass {
 
 constexpr int kMaxSteps = 8;  // of kMmaDepth coordinates
 constexpr int kMaxCentroids = 256;
 
-/// On compute capability 9.0, warp groups multiply (wgmma) where k > 64 and there are at most so
-/// many steps: the four warps of a group share what they read of the centroids.
-constexpr int kMaxWideSteps = 4;
-constexpr int kWideTiles = 16;  // of a chunk
+constexpr int kWideTiles = 16;  // of a chunk where warp groups multiply (wgmma)
 
 /// Threads of a block. tiles: column blocks of a chunk, whose distances stay in a warp's registers.
 __host__ __device__ constexpr int threads_for(int steps, int tiles) {
@@ -165,7 +163,7 @@ inline LaunchPlan narrow_plan(std::int64_t k, std::int64_t d) {
 /// For d and k that are not too large: d <= kMaxSteps kMmaDepth, k <= kMaxCentroids.
 inline LaunchPlan plan_for(std::int64_t k, std::int64_t d, const GpuDevice& gpu) {
   const LaunchPlan narrow = narrow_plan(k, d);
-  if (gpu.major != 9 || narrow.chunks == 1 || narrow.steps > kMaxWideSteps) return narrow;
+  if (gpu.major != 9 || narrow.chunks == 1 || narrow.steps > tuning::kMaxWideSteps) return narrow;
   const LaunchPlan wide{.steps = narrow.steps,
                         .tiles = kWideTiles,
                         .chunks = static_cast<int>(ceil_div(k, kWideTiles * kMmaColumns)),

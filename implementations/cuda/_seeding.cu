@@ -27,6 +27,7 @@
 #include "implementations/cuda/_seed_kernels.cuh"
 #include "implementations/cuda/_upload.cuh"
 #include "implementations/cuda/_ward_merges.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
@@ -34,9 +35,6 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 using kmeans::Dart;
 using kmeans::SeedingProblem;
 
-// Of fewer seeds, or coordinates, plain CUDA cores find the nearest sooner.
-constexpr std::int64_t kMatrixSeeds = 32;
-constexpr std::int64_t kMatrixCoordinates = 8;
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
 // Part of bytes_of(), so that small merges need not ask for room, which takes time.
@@ -282,7 +280,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   /// Are they many, and does the GPU take the points?
   bool find_by_matrix_units(std::int64_t count) {
-    if (count < kMatrixSeeds || problem_.d < kMatrixCoordinates) return false;
+    if (count < tuning::kMatrixSeeds || problem_.d < tuning::kMatrixCoordinates) return false;
     if (!tried_) {
       tried_ = true;
       const auto make = matrix_unit_seeds();

@@ -15,6 +15,7 @@
 #include "implementations/_limits.h"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_wgmma.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -127,13 +128,6 @@ struct Plan {
   std::size_t shared_bytes = 0;
 };
 
-/// Is a tile of 128 centroids that is longer than three products one stage? A stage costs fifty
-/// instructions of each warp.
-template <class Element>
-constexpr bool is_one_stage(std::int64_t products) {
-  return products == 9 || (sizeof(Element) == 1 && products == 5);
-}
-
 /// Where a block has no room for points: their columns stream with those of the centroids. The
 /// groups reduce for a small part of their time there, so an ordering barrier costs more than it
 /// saves.
@@ -162,7 +156,7 @@ inline int parts_for(std::int64_t rounds, std::int64_t tiles, std::int64_t block
   std::int64_t least = passes(1);
   for (std::int64_t parts = 2; parts <= most; ++parts) least = std::min(least, passes(parts));
   for (std::int64_t parts = most; parts > 1; --parts) {
-    if (10 * passes(parts) <= 11 * least) return static_cast<int>(parts);
+    if (10 * passes(parts) <= tuning::kPassesOfMoreParts * least) return static_cast<int>(parts);
   }
   return 1;
 }
@@ -224,9 +218,10 @@ Plan plan_for(const PlanRequest& asked) {
   constexpr bool kHalf = sizeof(Element) == 2;
   const std::int64_t products =
       asked.padded * static_cast<std::int64_t>(sizeof(Element)) / kProductBytes;
-  // With two groups registers are free; with few stages consumers wait for centroids.
+  // With two groups registers are free.
   for (const Division& division :
-       {Division{4, 0, 3}, Division{2, 0, kHalf ? 8 : 3}, Division{2, kRegisterProducts, 3}}) {
+       {Division{4, 0, 3}, Division{2, 0, kHalf ? tuning::kFewestHalfStages : 3},
+        Division{2, kRegisterProducts, 3}}) {
     const int groups = division.groups;
     if (division.in_registers > 0 && (!kHalf || products <= division.in_registers)) continue;
     const int columns = groups == 2 || asked.k > 64 || !kHalf ? 128 : (asked.k > 16 ? 64 : 16);
@@ -234,7 +229,8 @@ Plan plan_for(const PlanRequest& asked) {
         .columns = columns, .groups = groups, .products = 4, .in_registers = division.in_registers};
     if (groups == 2) {
       plan.products = 2;
-    } else if ((kHalf && products <= 3) || (columns == 128 && is_one_stage<Element>(products))) {
+    } else if ((kHalf && products <= 3) ||
+               (columns == 128 && tuning::is_one_stage(products, !kHalf))) {
       plan.products = static_cast<int>(products);
     }
     if (!fill_shared_memory(plan, asked, products, division.min_stages)) continue;
@@ -319,7 +315,7 @@ void with_pipeline(const Plan& plan, int products, const Use& use) {
   const auto with_columns = [&](auto columns) {
     if constexpr (columns == 128) {
       if (plan.products == 9) return use(columns, groups, Pipeline<9, 0, true>());
-      if constexpr (is_one_stage<Element>(5)) {
+      if constexpr (tuning::is_one_stage(5, sizeof(Element) == 1)) {
         if (plan.products == 5) return use(columns, groups, Pipeline<5, 0, true>());
       }
     }

@@ -8,11 +8,9 @@
 #include "implementations/cuda/_tree_layout.cuh"
 #include "implementations/cuda/_tree_search.cuh"
 #include "implementations/cuda/_tree_update.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::tree {
-
-/// Centroids that a box of points is tried against, one after the other, before they are deferred.
-constexpr int kMaxVisits = 160;
 
 /// Of all lanes; one instruction from compute capability 8.0 on.
 __device__ inline unsigned warp_max(unsigned value) {
@@ -50,10 +48,11 @@ __device__ __forceinline__ std::int32_t decide(const Tree& tree, const Box<D>& l
   const bool decided = second > pruning_limit<D>(best);
   if (__any_sync(kAllLanes, !decided)) {
     Nearest exactly{INFINITY, INT32_MAX, nearest};
-    visit_near<D>(tree, leaf, limit, kMaxVisits, [&](std::int32_t slot, const float(&c)[D]) {
-      if (decided) return;
-      exactly.offer(exact_distance<D>(x, c), tree.dev_indices[slot], slot);
-    });
+    visit_near<D>(tree, leaf, limit, tuning::kMaxVisits,
+                  [&](std::int32_t slot, const float(&c)[D]) {
+                    if (decided) return;
+                    exactly.offer(exact_distance<D>(x, c), tree.dev_indices[slot], slot);
+                  });
     nearest = exactly.slot;
   }
   return nearest;
@@ -132,13 +131,13 @@ __global__ void __launch_bounds__(kThreads)
   float best = INFINITY;
   float second = INFINITY;
   std::int32_t nearest = -1;
-  const bool visited =
-      visit_near<D>(tree, leaf, limit, kMaxVisits, [&](std::int32_t slot, const float(&c)[D]) {
-        const float distance = squared_distance<D>(x, c);
-        nearest = distance < best || nearest < 0 ? slot : nearest;
-        second = fminf(second, fmaxf(best, distance));
-        best = fminf(best, distance);
-      });
+  const bool visited = visit_near<D>(tree, leaf, limit, tuning::kMaxVisits,
+                                     [&](std::int32_t slot, const float(&c)[D]) {
+                                       const float distance = squared_distance<D>(x, c);
+                                       nearest = distance < best || nearest < 0 ? slot : nearest;
+                                       second = fminf(second, fmaxf(best, distance));
+                                       best = fminf(best, distance);
+                                     });
   if (!visited) return defer_points(deferred, i, n);
   nearest = decide<D>(tree, leaf, limit, x, nearest, best, second);
   const bool moves = i < n && nearest != before;

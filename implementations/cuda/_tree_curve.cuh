@@ -10,10 +10,9 @@
 
 #include "harness/machine/cuda/device.cuh"
 #include "implementations/cuda/_tree_layout.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::tree {
-
-constexpr int kMaxRanked = 2048;  // centroids that are put in order by comparing each with each
 
 /// Where a point lies on the Hilbert curve through the cube, by Skilling's transposition.
 template <int D>
@@ -112,7 +111,7 @@ static __global__ void order_points_kernel(const float* __restrict__ dev_points,
 template <int D>
 __global__ void __launch_bounds__(kSuperSlots)
     rank_centroids_kernel(const float* __restrict__ dev_centroids, Tree tree, Cube cube) {
-  __shared__ std::uint64_t keys[kMaxRanked];
+  __shared__ std::uint64_t keys[tuning::kMaxRanked];
   for (int j = static_cast<int>(threadIdx.x); j < tree.k; j += kSuperSlots) {
     float x[D];
 #pragma unroll

@@ -7,11 +7,9 @@
 
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_tree_layout.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda::tree {
-
-/// Lanes with the same label from which on their sum is formed before it goes to memory.
-constexpr int kMinMatching = 3;
 
 /// Adds the points of the lanes that take part (or takes them away) to their slots. All lanes call.
 template <int D>
@@ -20,7 +18,7 @@ __device__ void add_points(const Tree& tree, const long long (&values)[D + 1], b
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const unsigned matching =
       __match_any_sync(kAllLanes, takes_part ? slot : -1 - lane);  // no slot is negative
-  const bool many = takes_part && __popc(matching) >= kMinMatching;
+  const bool many = takes_part && __popc(matching) >= tuning::kMinMatching;
   if (takes_part && !many) {
 #pragma unroll
     for (int t = 0; t <= D; ++t) {

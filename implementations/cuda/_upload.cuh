@@ -22,17 +22,13 @@
 #include "implementations/cuda/_pinned.cuh"
 #include "implementations/cuda/_streams.cuh"
 #include "implementations/cuda/_upload_threads.h"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
-inline constexpr std::int64_t kUploadPiece = std::int64_t{4} << 20;
-inline constexpr std::int64_t kFirstPiece = std::int64_t{512} << 10;
-// Threads that fill page-locked pieces: one copies some 5 GB/s, less than the link carries.
-inline constexpr int kMostUploaders = 8;
-
 /// Page-locked memory, and the stream in which it travels.
 struct UploadPiece {
-  PinnedBuffer<char> memory{kUploadPiece};
+  PinnedBuffer<char> memory{tuning::kUploadPiece};
   Stream stream = make_stream();
 };
 
@@ -85,7 +81,7 @@ inline bool copied_directly(const void* data) {
 /// pageable memory threads copy pieces to page-locked ones while earlier ones travel: small ones at first, since the
 /// link waits for them.
 inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
-  if (bytes < 2 * kFirstPiece || copied_directly(host)) {
+  if (bytes < 2 * tuning::kFirstPiece || copied_directly(host)) {
     KMEANS_CUDA(cudaMemcpy(dev_data, host, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
     return;
   }
@@ -98,7 +94,7 @@ inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
     // One is filled while the other travels.
     std::array<UploadPiece, 2> travelling{UploadPieces::of_process().take(device),
                                           UploadPieces::of_process().take(device)};
-    std::int64_t size = kFirstPiece;
+    std::int64_t size = tuning::kFirstPiece;
     for (std::size_t turn = 0;; turn = (turn + 1) % travelling.size()) {
       const std::int64_t first = next.fetch_add(size);
       if (first >= bytes) break;
@@ -108,15 +104,15 @@ inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
       std::memcpy(own.memory.data(), static_cast<const char*>(host) + first, count);
       KMEANS_CUDA(cudaMemcpyAsync(static_cast<char*>(dev_data) + first, own.memory.data(), count,
                                   cudaMemcpyHostToDevice, own.stream.get()));
-      size = std::min(2 * size, kUploadPiece);
+      size = std::min(2 * size, tuning::kUploadPiece);
     }
     for (UploadPiece& own : travelling) {
       KMEANS_CUDA(cudaStreamSynchronize(own.stream.get()));
       UploadPieces::of_process().give_back(device, std::move(own));
     }
   };
-  const auto threads =
-      std::min<std::int64_t>({kMostUploaders, usable_processors(), bytes / kFirstPiece});
+  const auto threads = std::min<std::int64_t>(
+      {tuning::kMostUploaders, usable_processors(), bytes / tuning::kFirstPiece});
   UploadThreads::of_process().call(static_cast<int>(threads) - 1, send_some);
 }
 

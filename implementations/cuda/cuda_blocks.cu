@@ -24,6 +24,7 @@
 #include "implementations/cuda/_pinned_blocks.cuh"
 #include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_streams.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
@@ -31,12 +32,11 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 using kmeans::Problem;
 using kmeans::Shape;
 
-constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kFewestBlocks = 8;  // else copies and kernels of few points do not overlap
-constexpr int kSlots = 2;                  // blocks on the GPU
+constexpr int kSlots = 2;  // blocks on the GPU
 
 std::int64_t rows_of(const Shape& shape) {
-  return std::min(kmeans::rows_of_block(shape, kBlockBytes), ceil_div(shape.n, kFewestBlocks));
+  return std::min(kmeans::rows_of_block(shape, tuning::kBlockBytes),
+                  ceil_div(shape.n, tuning::kFewestBlocks));
 }
 
 std::int64_t pitch_of(std::int64_t k) { return ceil_div(k, kSearchThreads) * kSearchThreads; }

@@ -22,6 +22,7 @@
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
@@ -35,9 +36,6 @@ struct BoundState {
   unsigned long long undecided;  // points whose nearest centroid may have changed
   unsigned most;                 // bits of how far the farthest centroid moved
 };
-
-/// More undecided points are not gathered: all go through, which costs less than their copies.
-std::int64_t gathered_at_most(std::int64_t n) { return n - n * 3 / 8; }
 
 /// A warp a point: half its squared length in the frame of the copies, rounded down.
 __global__ void half_squares_kernel(const float* __restrict__ dev_points, std::int64_t n,
@@ -162,7 +160,7 @@ class CudaHamerly final : public CudaLloyd<float> {
     filter_ = HalfFilter(shape(), {.rows = n, .keeps_bounds = true}, gpu);
     sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     fill_ = static_cast<unsigned>(8 * gpu.multiprocessors);
-    gathered_ = gathered_at_most(n);
+    gathered_ = tuning::gathered_at_most(n);
     const Extents& extents = filter_.extents();
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);

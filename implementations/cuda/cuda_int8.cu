@@ -29,13 +29,12 @@
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
 using namespace kmeans::cuda;         // NOLINT: this backend's shared code
 using namespace kmeans::cuda::bytes;  // NOLINT
-
-constexpr std::int64_t kListedAPoint = 8;  // candidates, in the mean
 
 Plan byte_plan(const kmeans::Shape& shape, const kmeans::GpuDevice& gpu) {
   return plan_for<Byte>({.padded = padded_bytes_for(shape.d),
@@ -82,7 +81,7 @@ class CudaInt8 final : public CudaLloyd<float> {
     dev_others_lengths_ = DeviceBuffer<float2>(others_);
     dev_pairs_ = DeviceBuffer<Pair>(n);
     dev_lists_ = DeviceBuffer<Listed>(n);
-    dev_listed_ = DeviceBuffer<std::int32_t>(kListedAPoint * n);
+    dev_listed_ = DeviceBuffer<std::int32_t>(tuning::kListedAPoint * n);
     dev_state_ = DeviceBuffer<TensorState>(1);
     with_own_pipeline([this](auto columns, auto groups, auto pipeline) {
       allow_shared_bytes(multiply_kernel<columns, groups, decltype(pipeline), FindCandidates>,
@@ -269,7 +268,7 @@ KMEANS_VARIANT(
           const auto padded = static_cast<double>(padded_bytes_for(s.d));
           const double others = static_cast<double>(others_at_a_time(s.n)) + 256;
           return plain_device_bytes(s) + MovingSums::device_bytes(s) +
-                 n * (padded + 44 + 4.0 * kListedAPoint) + k * (padded + 28) +
+                 n * (padded + 44 + 4.0 * tuning::kListedAPoint) + k * (padded + 28) +
                  others * (2 * static_cast<double>(padded_for(s.d)) + 12) +
                  half_filter_bytes(s, others) + 16e6;
         })

@@ -23,6 +23,7 @@
 #include "implementations/cuda/_pinned.cuh"
 #include "implementations/cuda/_resident_few.cuh"
 #include "implementations/cuda/_resident_grid.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
@@ -45,8 +46,6 @@ struct Placement {
 constexpr int kDimensions[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
-  // One block does this much in about the time of the grid's barrier.
-  constexpr std::int64_t kWorkOfOneBlock = 200'000;
   const auto [n, d, k, precision] = shape;
   Placement placement{};
   for (const int dimensions : kDimensions) {
@@ -54,18 +53,20 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
     if (dimensions >= d) break;
   }
   const bool few = n <= kFewPoints && d <= kFewDimensions && k <= kFewCentroids && k * d <= kLanes;
-  const bool little = few || n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
-  const std::int64_t blocks = little ? 1 : std::clamp<std::int64_t>(n / 128, 1, multiprocessors);
+  const bool little =
+      few || n * k <= tuning::kOperationsOfOneBlock / (2 * placement.dimensions + 6);
+  const std::int64_t blocks =
+      little ? 1 : std::clamp<std::int64_t>(n / tuning::kResidentPoints, 1, multiprocessors);
   placement.held = ceil_div(n, blocks);
   placement.blocks = static_cast<int>(ceil_div(n, placement.held));
   placement.threads = static_cast<int>(std::clamp<std::int64_t>(
       ceil_div(placement.held, kLanes) * kLanes, few ? kLanes : 128, kMaxThreads));
-  constexpr std::int64_t kCells = 1024;  // of all copies of the changes
   const std::int64_t cells = k * (d + 1);
   placement.few = few;
   if (few) return placement;  // what it keeps in shared memory does not depend on the shape
   placement.copies = 1;
-  while (placement.copies < 8 && 2 * placement.copies * cells <= kCells) placement.copies *= 2;
+  while (placement.copies < 8 && 2 * placement.copies * cells <= tuning::kCopiedCells)
+    placement.copies *= 2;
   placement.shared_bytes =
       SharedLayout<std::int64_t>(k, d, placement.dimensions, placement.copies, placement.held)
           .bytes;

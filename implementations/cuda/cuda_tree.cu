@@ -26,14 +26,12 @@
 #include "implementations/cuda/_tree_curve.cuh"
 #include "implementations/cuda/_tree_layout.cuh"
 #include "implementations/cuda/_tree_update.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace {
 
 using namespace kmeans::cuda;        // NOLINT: this backend's shared code
 using namespace kmeans::cuda::tree;  // NOLINT
-
-constexpr int kFewThreads = 64;  // that work on few centroids in more blocks
-constexpr int kDeferredBlocksPerProcessor = 4;
 
 kmeans::Support few_coordinates(const kmeans::Shape& shape) {
   if (shape.d > kMaxDimensions) {
@@ -64,7 +62,7 @@ class CudaTree final : public CudaLloyd<float> {
     int device = 0;
     KMEANS_CUDA(cudaGetDevice(&device));
     KMEANS_CUDA(cudaDeviceGetAttribute(&deferred_blocks_, cudaDevAttrMultiProcessorCount, device));
-    deferred_blocks_ *= kDeferredBlocksPerProcessor;
+    deferred_blocks_ *= tuning::kDeferredBlocks;
 
     dev_order_ = DeviceBuffer<std::int32_t>(n);
     CurveSort sort(n);
@@ -143,7 +141,7 @@ class CudaTree final : public CudaLloyd<float> {
   void order_centroids() {
     const auto timed = stage("order");
     const auto [n, d, k, precision] = shape();
-    if (k <= kMaxRanked) {
+    if (k <= tuning::kMaxRanked) {
       with_dimensions([&](auto dimensions) {
         rank_centroids_kernel<dimensions>
             <<<blocks_for(k, kLanes), kSuperSlots>>>(dev_centroids_.data(), tree_, cube_);
@@ -207,7 +205,7 @@ class CudaTree final : public CudaLloyd<float> {
 
   void refit(cudaStream_t stream) {
     with_dimensions([&](auto dimensions) {
-      const int threads = tree_.supers.count == 1 ? kFewThreads : kSuperSlots;
+      const int threads = tree_.supers.count == 1 ? tuning::kFewRefitThreads : kSuperSlots;
       refit_kernel<dimensions>
           <<<blocks_for(tree_.k, threads), static_cast<unsigned>(threads), 0, stream>>>(
               tree_, inverse_scale_, dev_centroids_.data(), dev_deferred_count_.data());
