@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 #include "harness/machine/cuda/device.cuh"
 #include "implementations/cuda/tuning.h"
@@ -59,32 +58,6 @@ class IterationGraph {
 
   cudaGraphExec_t one_ = nullptr;   // of an iteration
   cudaGraphExec_t some_ = nullptr;  // of kSome
-};
-
-/// Iterations of which the first since restart() has kernels of its own.
-class FirstAndLaterGraphs {
- public:
-  /// launch(first, stream) puts the kernels of an iteration into the stream; they do not run.
-  template <class Launch>
-  void record(const Launch& launch) {
-    first_.record([&](cudaStream_t stream) { launch(true, stream); }, false);
-    later_.record([&](cudaStream_t stream) { launch(false, stream); });
-  }
-  void restart() { begun_ = false; }
-  /// Is the next iteration the first? It has begun then.
-  [[nodiscard]] bool begin() { return !std::exchange(begun_, true); }
-  void launch(std::int64_t iterations) {
-    if (iterations > 0 && begin()) {
-      first_.launch(1);
-      --iterations;
-    }
-    later_.launch(iterations);
-  }
-
- private:
-  IterationGraph first_;
-  IterationGraph later_;
-  bool begun_ = false;
 };
 
 /// A stream parallel to the one that is being recorded, from here to join(), where that one waits for it. Where

@@ -17,9 +17,8 @@
 
 #include "implementations/cuda/_append.cuh"
 #include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_half_filter.cuh"
-#include "implementations/cuda/_iteration_graph.cuh"
-#include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
 #include "implementations/cuda/tuning.h"
@@ -149,9 +148,9 @@ kmeans::Support supports_bounds(const kmeans::Shape& shape) {
   return takes;
 }
 
-class CudaHamerly final : public CudaLloyd<float> {
+class CudaHamerly final : public GraphLloyd {
  public:
-  CudaHamerly() : CudaLloyd<float>(Layout::rows) {}
+  CudaHamerly() : GraphLloyd(Layout::rows) {}
 
  private:
   void prepare() override {
@@ -178,7 +177,7 @@ class CudaHamerly final : public CudaLloyd<float> {
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     dev_bound_state_ = DeviceBuffer<BoundState>(1);
     make_copies();
-    graphs_.record([this](bool first, cudaStream_t stream) { launch(first, stream); });
+    record_iterations(FirstIteration::recorded);
   }
 
   void make_copies() {
@@ -199,20 +198,12 @@ class CudaHamerly final : public CudaLloyd<float> {
     sums_.restart();
     filter_.restart();
     dev_bound_state_.zero();
-    graphs_.restart();
     KMEANS_CUDA(cudaMemcpyAsync(dev_before_.data(), dev_centroids_.data(), dev_before_.bytes(),
                                 cudaMemcpyDeviceToDevice));
     filter_.move_centroids(nullptr, sums_.inverse_scale(), dev_centroids_.data(), frame_, nullptr);
   }
 
-  void iterate() override { launch(graphs_.begin(), nullptr); }  // to profile it
-
-  void iterate_times(std::int64_t iterations) override {
-    if (profiled()) return CudaLloyd::iterate_times(iterations);
-    graphs_.launch(iterations);
-  }
-
-  void launch(bool first, cudaStream_t stream) {
+  void launch(bool first, cudaStream_t stream) override {
     const auto [n, d, k, precision] = shape();
     HalfRows all{.dev_copy = dev_points_copy_.data(), .dev_lengths = dev_point_lengths_.data()};
     if (!first) {
@@ -257,7 +248,6 @@ class CudaHamerly final : public CudaLloyd<float> {
   unsigned fill_ = 0;          // blocks that occupy the GPU
   std::int64_t gathered_ = 0;  // points, at most
   CopyFrame frame_;
-  FirstAndLaterGraphs graphs_;
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
   DeviceBuffer<__half> dev_undecided_copy_;

@@ -24,9 +24,9 @@
 #include "implementations/cuda/_byte_steps.cuh"
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_early_launch.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_half_filter.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
-#include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 #include "implementations/cuda/_tensor_frame.cuh"
 #include "implementations/cuda/tuning.h"
@@ -48,9 +48,9 @@ std::int64_t others_at_a_time(std::int64_t n) {
   return std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), ceil_div(n, 2));
 }
 
-class CudaInt8 final : public CudaLloyd<float> {
+class CudaInt8 final : public GraphLloyd {
  public:
-  CudaInt8() : CudaLloyd<float>(Layout::rows) {}
+  CudaInt8() : GraphLloyd(Layout::rows) {}
 
  private:
   void prepare() override {
@@ -88,7 +88,7 @@ class CudaInt8 final : public CudaLloyd<float> {
                          plan_.shared_bytes);
     });
     copy_points();
-    graphs_.record([this](bool first, cudaStream_t stream) { launch(first, stream); });
+    record_iterations(FirstIteration::recorded);
   }
 
   void copy_points() {
@@ -108,18 +108,10 @@ class CudaInt8 final : public CudaLloyd<float> {
     sums_.restart();
     filter_.restart();
     dev_state_.zero();
-    graphs_.restart();
     move_centroids(nullptr, nullptr);
   }
 
-  void iterate() override { launch(graphs_.begin(), nullptr); }  // to profile it
-
-  void iterate_times(std::int64_t iterations) override {
-    if (profiled()) return CudaLloyd::iterate_times(iterations);
-    graphs_.launch(iterations);
-  }
-
-  void launch(bool first, cudaStream_t stream) {
+  void launch(bool first, cudaStream_t stream) override {
     {
       const auto timed = stage("assign");
       if (first) {
@@ -228,7 +220,6 @@ class CudaInt8 final : public CudaLloyd<float> {
   std::int64_t others_ = 0;  // points that are left to float16, at a time
   unsigned blocks_ = 0;
   CopyFrame frame_;
-  FirstAndLaterGraphs graphs_;
   DeviceBuffer<Byte> dev_points_copy_;
   DeviceBuffer<Byte> dev_centroids_copy_;
   DeviceBuffer<float2> dev_point_lengths_;

@@ -23,8 +23,7 @@
 
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_iteration_graph.cuh"
-#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_onepass_copies.cuh"
 #include "implementations/cuda/_onepass_pass.cuh"
 #include "implementations/cuda/_onepass_plan.cuh"
@@ -60,9 +59,9 @@ kmeans::Support few_centroids(const kmeans::Shape& shape) {
   return kmeans::counts_fit(shape);
 }
 
-class CudaOnepass final : public CudaLloyd<float> {
+class CudaOnepass final : public GraphLloyd {
  public:
-  CudaOnepass() : CudaLloyd<float>(Layout::rows) {}
+  CudaOnepass() : GraphLloyd(Layout::rows) {}
 
  private:
   void prepare() override {
@@ -113,7 +112,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
     args_.bias = Bias::of(dev_largest);
     with_kernel(plan_, [&](auto kernel) { allow_shared_bytes(kernel, shared_bytes()); });
-    iteration_.record([this](cudaStream_t stream) { launch(stream); });
+    record_iterations(FirstIteration::alike);
   }
 
   void restart() override {
@@ -121,14 +120,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     move_centroids(nullptr, nullptr);
   }
 
-  void iterate() override { launch(nullptr); }  // to profile it
-
-  void iterate_times(std::int64_t iterations) override {
-    if (profiled()) return CudaLloyd::iterate_times(iterations);
-    iteration_.launch(iterations);
-  }
-
-  void launch(cudaStream_t stream) {
+  void launch(bool /*first*/, cudaStream_t stream) override {
     {
       const auto timed = stage("assign and add");
       with_kernel(plan_, [&](auto kernel) {
@@ -161,7 +153,6 @@ class CudaOnepass final : public CudaLloyd<float> {
   PassArguments args_{};
   LaunchPlan plan_{};
   CopyFrame frame_;
-  IterationGraph iteration_;
   SharedSums shared_;
   DeviceBuffer<uint4> dev_rows_;
   DeviceBuffer<uint4> dev_lengths_;

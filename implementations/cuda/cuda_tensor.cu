@@ -17,18 +17,17 @@
 #include <cstdint>
 
 #include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_half_filter.cuh"
-#include "implementations/cuda/_iteration_graph.cuh"
-#include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 
 namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
-class CudaTensor final : public CudaLloyd<float> {
+class CudaTensor final : public GraphLloyd {
  public:
-  CudaTensor() : CudaLloyd<float>(Layout::rows) {}
+  CudaTensor() : GraphLloyd(Layout::rows) {}
 
  private:
   void prepare() override {
@@ -41,7 +40,7 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     frame_ = frame_of(dev_points_.data(), n, d);
     filter_.copy_points(dev_points_.data(), frame_, dev_points_copy_, dev_point_lengths_);
-    iteration_.record([this](cudaStream_t stream) { launch(stream); });
+    record_iterations(FirstIteration::alike);
   }
 
   void restart() override {
@@ -50,14 +49,7 @@ class CudaTensor final : public CudaLloyd<float> {
     move_centroids(nullptr, nullptr);
   }
 
-  void iterate() override { launch(nullptr); }  // to profile it
-
-  void iterate_times(std::int64_t iterations) override {
-    if (profiled()) return CudaLloyd::iterate_times(iterations);
-    iteration_.launch(iterations);
-  }
-
-  void launch(cudaStream_t stream) {
+  void launch(bool /*first*/, cudaStream_t stream) override {
     {
       const auto timed = stage("assign");
       filter_.find(rows(), dev_labels_.data(), dev_nearest_.data(), stream);
@@ -89,7 +81,6 @@ class CudaTensor final : public CudaLloyd<float> {
 
   HalfFilter filter_;
   CopyFrame frame_;
-  IterationGraph iteration_;
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
   DeviceBuffer<std::int32_t> dev_nearest_;

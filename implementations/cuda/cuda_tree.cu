@@ -20,8 +20,7 @@
 #include <vector>
 
 #include "implementations/cuda/_dispatch.cuh"
-#include "implementations/cuda/_iteration_graph.cuh"
-#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_tree_assign.cuh"
 #include "implementations/cuda/_tree_curve.cuh"
 #include "implementations/cuda/_tree_layout.cuh"
@@ -42,9 +41,9 @@ kmeans::Support few_coordinates(const kmeans::Shape& shape) {
   return counts_fit(shape);
 }
 
-class CudaTree final : public CudaLloyd<float> {
+class CudaTree final : public GraphLloyd {
  public:
-  CudaTree() : CudaLloyd<float>(Layout::columns) {}
+  CudaTree() : GraphLloyd(Layout::columns) {}
 
  private:
   /// Calls `use` with the number of coordinates as a constant.
@@ -92,7 +91,7 @@ class CudaTree final : public CudaLloyd<float> {
                  .dev_sums = dev_sums_.data(),
                  .groups = {dev_group_sides_.data(), groups},
                  .supers = {dev_super_sides_.data(), supers}};
-    iteration_.record([this](cudaStream_t stream) { launch<false>(stream); });
+    record_iterations(FirstIteration::launched);
   }
 
   /// The cube around the points.
@@ -134,7 +133,6 @@ class CudaTree final : public CudaLloyd<float> {
     dev_sums_.zero();
     dev_slots_.fill_bytes(0xff);
     dev_deferred_count_.zero();
-    ordered_ = false;
   }
 
   /// Part of the first iteration, since it depends on the first centroids.
@@ -159,25 +157,13 @@ class CudaTree final : public CudaLloyd<float> {
     refit(nullptr);  // no cluster has points yet: boxes alone
   }
 
-  void iterate() override {
-    if (ordered_) return launch<false>(nullptr);
-    order_centroids();
-    launch<true>(nullptr);
-    ordered_ = true;
-  }
-
-  void iterate_times(std::int64_t iterations) override {
-    if (profiled()) return CudaLloyd::iterate_times(iterations);
-    if (!ordered_ && iterations > 0) {
-      iterate();
-      --iterations;
+  void launch(bool first, cudaStream_t stream) override {
+    if (first) {
+      order_centroids();
+      assign<true>(stream);
+    } else {
+      assign<false>(stream);
     }
-    iteration_.launch(iterations);
-  }
-
-  template <bool kFirst>
-  void launch(cudaStream_t stream) {
-    assign<kFirst>(stream);
     const auto timed = stage("update");
     refit(stream);
   }
@@ -216,11 +202,9 @@ class CudaTree final : public CudaLloyd<float> {
   int deferred_blocks_ = 0;
   double scale_ = 1;
   double inverse_scale_ = 1;
-  bool ordered_ = false;
   Cube cube_{};
   Tree tree_{};
   CurveSort centroid_sort_;
-  IterationGraph iteration_;              // any but the first
   DeviceBuffer<std::int32_t> dev_order_;  // place in curve order -> point
   DeviceBuffer<std::int32_t> dev_slots_;  // place in curve order -> slot
   DeviceBuffer<std::int32_t> dev_deferred_;
