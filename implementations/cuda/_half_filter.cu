@@ -29,9 +29,9 @@ extern template void HalfFilter::launch_first_pass<true>(const HalfRows&, const 
 
 namespace {
 
-/// The centroids that were nearest before are prefetched where there are tuning::prefetching_tiles()
-/// of them, and where three tiles of centroids still have room, so that groups that wait one after
-/// the other need not wait for each other.
+/// The centroids that were nearest before are prefetched from tuning::prefetching_tiles() tiles on,
+/// where three tiles of centroids still have room, so that groups that wait one after the other need
+/// not wait for each other.
 Plan plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t padded = padded_for(shape.d);
   const auto with_bytes = [&](std::int64_t to_prefetch) {
