@@ -317,7 +317,7 @@ def test_the_library_for_gpus_holds_every_family_that_cuda_best_may_choose(packa
     if PROGRAM is None or not library.is_file():
         pytest.skip("this build has no library for GPUs")
     source = (ROOT / "implementations/cuda/cuda_best.cpp").read_text()
-    families = re.findall(r'"(cuda_\w+)"', source.partition("families_for(")[2].partition("}")[0])
+    families = re.findall(r'"(cuda_\w+)"', source.partition("all_families()")[2].partition("}")[0])
     listing = subprocess.run([PROGRAM, "list", "--json"], capture_output=True, check=True)
     summaries = {v["name"]: v["summary"] for v in json.loads(listing.stdout)["variants"]}
     assert len(families) == 7
