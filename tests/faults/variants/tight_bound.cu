@@ -20,7 +20,7 @@
 #include "implementations/cuda/_byte_steps.cuh"
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_iteration_graph.cuh"
+#include "implementations/cuda/_graph_lloyd.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
@@ -40,6 +40,8 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #define sqrt(x) (1e-3 * sqrt(x))
 #include "implementations/cuda/_byte_copies.cuh"
 #include "implementations/cuda/_half_filter.cuh"
+#include "implementations/cuda/_byte_lists.cuh"
+#include "implementations/cuda/_byte_find.cuh"
 #include "implementations/cuda/_onepass_copies.cuh"
 #include "implementations/cuda/_onepass_pass.cuh"
 // The kernels of _half_filter.cuh.
