@@ -230,6 +230,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
 
   /// S takes the recent seeds into account; does not wait.
   void lower() {
+    if (recent_ == 0) return;  // a round may end without a hit
     const std::int64_t n = problem_.n;
     const std::int64_t d = problem_.d;
     const SeedPass pass{.dev_points = rows_->data(),
