@@ -135,7 +135,7 @@ def seeds(result: Result) -> str:
         f"{_each(row['gpu_seconds'] for row in plus)} on one GPU that has the points, "
         f"{_each(row['seconds'] for row in plus)} with their transfer. Three iterations and "
         f"fifteen reads of the points, our goal, take {_each(goals)}: it is "
-        f"{'met' if met == len(goals) else f'met at {met}' if met else 'missed'}. `ward` takes "
+        f"{'met' if met == len(goals) else f'met at {met} of {len(goals)}' if met else 'missed'}. `ward` takes "
         f"{_each(row['gpu_seconds'] for row in ward)}. On {threads}, at k ≥ {_MANY}, k-means++ is "
         f"{faster[0]} times as fast as scikit-learn's, `ward` {faster[1]} times; `ward`'s inertia "
         f"is {ends} times that of scikit-learn's, the median at each of {len(greedy)} problems.\n"
