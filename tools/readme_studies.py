@@ -130,12 +130,13 @@ def seeds(result: Result) -> str:
     threads = many(result.context["threads"], "thread")
     if any(cell.data["noted"] for cell in result.cells):
         threads += ", shared with other work"
+    some = f"met at {met} of {len(goals)}" if met else "missed"
     return (
         f"On {captions.machine_name(result)}, at (n, d, k) = {where}, k-means++ takes "
         f"{_each(row['gpu_seconds'] for row in plus)} on one GPU that has the points, "
         f"{_each(row['seconds'] for row in plus)} with their transfer. Three iterations and "
         f"fifteen reads of the points, our goal, take {_each(goals)}: it is "
-        f"{'met' if met == len(goals) else f'met at {met} of {len(goals)}' if met else 'missed'}. `ward` takes "
+        f"{'met' if met == len(goals) else some}. `ward` takes "
         f"{_each(row['gpu_seconds'] for row in ward)}. On {threads}, at k ≥ {_MANY}, k-means++ is "
         f"{faster[0]} times as fast as scikit-learn's, `ward` {faster[1]} times; `ward`'s inertia "
         f"is {ends} times that of scikit-learn's, the median at each of {len(greedy)} problems.\n"

@@ -247,7 +247,8 @@ TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
   const Case earlier = make_case(random, data.k, data.d, data.k, 0);
   std::vector<std::pair<float, float>> lower_ends;
   for (const int threads : {1, 2, 3, 7, 90}) {
-    openmp::Int8Centroids bytes(data.k, data.d, radius, threads, openmp::kInt8Unsigned, false, true);
+    openmp::Int8Centroids bytes(data.k, data.d, radius, threads, openmp::kInt8Unsigned, false,
+                                true);
     make_anew(bytes, earlier, frame, 1);  // as where a run begins
     make_anew(bytes, data, frame, threads);
     EXPECT_TRUE(bytes.usable());

@@ -39,9 +39,9 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #include "implementations/cuda/_moves.cuh"
 #define sqrt(x) (1e-3 * sqrt(x))
 #include "implementations/cuda/_byte_copies.cuh"
-#include "implementations/cuda/_half_filter.cuh"
-#include "implementations/cuda/_byte_lists.cuh"
 #include "implementations/cuda/_byte_find.cuh"
+#include "implementations/cuda/_byte_lists.cuh"
+#include "implementations/cuda/_half_filter.cuh"
 #include "implementations/cuda/_onepass_copies.cuh"
 #include "implementations/cuda/_onepass_pass.cuh"
 // The kernels of _half_filter.cuh.
