@@ -18,6 +18,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+#: For mpirun: a launcher refuses to start more ranks than processors, or any as root, unless told.
+MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "ASAN_OPTIONS": "detect_leaks=0",  # MPI's own
+}
+
+
 def find_program() -> Path | None:
     """$KMEANS_BENCH, else that of `make build`; None where there is none."""
     named = os.environ.get("KMEANS_BENCH")

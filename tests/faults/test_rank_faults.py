@@ -14,18 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import captured
+from tests.support import MPI_ENVIRONMENT, captured
 
 #: Seconds after which a rank that has not ended hangs, however busy the machine.
 SOON = 900
-
-ENVIRONMENT = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "ASAN_OPTIONS": "detect_leaks=0",
-}
 
 
 def fit_on_three(bench, tmp_path, k: str) -> list:
@@ -49,7 +41,7 @@ def mpirun(bench):
         return captured(
             ["mpirun", *map(str, words)],
             timeout=SOON,
-            env=bench.environment(ENVIRONMENT),
+            env=bench.environment(MPI_ENVIRONMENT),
             stdin=subprocess.DEVNULL,
         )
 
@@ -167,7 +159,7 @@ def test_a_killed_rank_ends_all(bench, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=bench.environment(ENVIRONMENT),
+        env=bench.environment(MPI_ENVIRONMENT),
         stdin=subprocess.DEVNULL,
     )
     try:
@@ -200,7 +192,7 @@ def ranks_of(launcher: int) -> list[int]:
 
 def test_a_launcher_of_another_mpi(bench):
     words = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
-    message = bench.refusal("list", code=3, environment={**ENVIRONMENT, **words})
+    message = bench.refusal("list", code=3, environment={**MPI_ENVIRONMENT, **words})
     assert "4 ranks, but MPI knows of 1" in message
 
 
@@ -230,7 +222,7 @@ def test_a_rank_that_fails_under_run_costs_its_cell_alone(faults, experiment, wr
         write(experiment(variants=variants)),
         tmp_path / "out",
         before=("mpirun", "-n", "2"),
-        environment=ENVIRONMENT,
+        environment=MPI_ENVIRONMENT,
         code=4,
     )
     assert [cell["status"] for cell in result["cells"]] == ["error", "error", "ok"]
@@ -249,7 +241,7 @@ def test_run_that_is_killed_under_mpirun_ends_the_ranks_of_its_cell(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env=bench.environment(ENVIRONMENT),
+        env=bench.environment(MPI_ENVIRONMENT),
         stdin=subprocess.DEVNULL,
     )
     try:

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import captured, find_program, lend_ceilings, small_experiment
+from tests.support import (
+    MPI_ENVIRONMENT,
+    captured,
+    find_program,
+    lend_ceilings,
+    small_experiment,
+)
 
 SIZES = (1, 2, 3, 7)
-#: A launcher refuses to start more ranks than processors, or any as root, unless told.
-ENVIRONMENT = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "ASAN_OPTIONS": "detect_leaks=0",  # MPI's own
-}
 
 
 def on_ranks(
@@ -33,7 +31,7 @@ def on_ranks(
 ) -> subprocess.CompletedProcess[str]:
     """With 0 ranks, without a launcher."""
     launcher = ["mpirun", "-n", str(size)] if size else []
-    variables = {**os.environ, **ENVIRONMENT, **environment}
+    variables = {**os.environ, **MPI_ENVIRONMENT, **environment}
     return captured(
         [*launcher, variables["KMEANS_BENCH"], *map(str, arguments)],
         timeout=timeout,
