@@ -15,7 +15,7 @@ namespace kmeans {
 namespace {
 
 /// What the parts of all ranks come to, added as a call between ranks does; no addition may leave 64 bits.
-__int128 joined(const SumParts& parts, const std::vector<__int128>& of_ranks) {
+__int128 added_up(const SumParts& parts, const std::vector<__int128>& of_ranks) {
   constexpr std::int64_t kStride = 3;
   std::array<std::int64_t, 3 * kStride> sums{};
   for (const __int128 sum : of_ranks) {
@@ -55,7 +55,7 @@ TEST(SumParts, AddUpToTheSumWhateverTheRanksHave) {
         of_ranks.push_back(own);
         sum += own;
       }
-      EXPECT_TRUE(joined(parts, of_ranks) == sum) << ranks << " ranks, turn " << turn;
+      EXPECT_TRUE(added_up(parts, of_ranks) == sum) << ranks << " ranks, turn " << turn;
     }
   }
 }

@@ -341,7 +341,7 @@ def _distinct(labels: np.ndarray, k: int) -> int:
     found = np.zeros(k, dtype=bool)
     for begin in range(0, len(labels), 65536):
         found[labels[begin : begin + 65536]] = True
-    return np.count_nonzero(found)
+    return int(np.count_nonzero(found))
 
 
 def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
