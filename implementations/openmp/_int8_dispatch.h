@@ -78,9 +78,9 @@ typedef std::int32_t Ints __attribute__((vector_size(16)));
 
 /// One byte of each word, with its sign.
 template <class V>
-[[gnu::always_inline]] inline V signed_byte(const V& words, int byte) {
+[[gnu::always_inline]] inline void take_signed_byte(const V& words, int byte, V& taken) {
   typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
-  return reinterpret_cast<V>(reinterpret_cast<Words>(words) << (24 - 8 * byte)) >> 24;
+  taken = reinterpret_cast<V>(reinterpret_cast<Words>(words) << (24 - 8 * byte)) >> 24;
 }
 
 /// Adds the products of the unsigned bytes of `points` and the signed ones of `centroids`, lane by
@@ -91,7 +91,8 @@ template <class V>
   const Words words = reinterpret_cast<Words>(points);
   Words sum = reinterpret_cast<Words>(sums);
   for (int byte = 0; byte < 4; ++byte) {
-    const V factor = signed_byte(centroids, byte);
+    V factor;
+    take_signed_byte(centroids, byte, factor);
     sum += ((words >> (8 * byte)) & 255) * reinterpret_cast<Words>(factor);
   }
   sums = reinterpret_cast<V>(sum);
@@ -152,7 +153,11 @@ using int8_plain::minus_product;
 template <class V>
 [[gnu::always_inline]] inline void dot(V& sums, const V& points, const V& centroids) {
   for (int byte = 0; byte < 4; ++byte) {
-    sums += int8_plain::signed_byte(points, byte) * int8_plain::signed_byte(centroids, byte);
+    V point;
+    V centroid;
+    int8_plain::take_signed_byte(points, byte, point);
+    int8_plain::take_signed_byte(centroids, byte, centroid);
+    sums += point * centroid;
   }
 }
 #define KMEANS_INT8_REGISTERS 3
