@@ -222,13 +222,9 @@ class Agglomeration {
 /// By which a board rounds coordinates of cells to integers. largest: squared distance from a seed.
 double cell_scale(const SeedingProblem<float>& problem, double largest) {
   // A coordinate lies within sqrt(largest) of its seed's; W times that, and half as much again, below 2^62.
-  std::uint64_t total = problem.weights == nullptr ? static_cast<std::uint64_t>(problem.n) : 0;
-  for (std::int64_t i = 0; problem.weights != nullptr && i < problem.n; ++i) {
-    total += static_cast<std::uint64_t>(problem.weights[i]);
-  }
   int exponent = 0;
   std::frexp(std::sqrt(largest), &exponent);
-  const int places = largest > 0 ? 61 - std::bit_width(total - 1) - exponent : 0;
+  const int places = largest > 0 ? 61 - std::bit_width(total_weight(problem) - 1) - exponent : 0;
   return exact::power_of_two(places);
 }
 
@@ -305,7 +301,6 @@ std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int
   const auto rows = plus_plus_rows(problem, ward_seeds(problem.n, k), seed, board, between);
   const double scale = cell_scale(problem, board.pass(between));
   const auto m = static_cast<std::int64_t>(rows.size());
-  if (m < k) return {};
   if (const auto kept = board.keep_cells(rows, scale)) {
     return kept->centroids(clusters_of(kept->merges(m - k, between), m, k), k);
   }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ std::vector<T> rows_at(const SeedingProblem<T>& problem, const std::vector<std::
 template <class T>
 std::int64_t weight_of(const SeedingProblem<T>& problem, std::int64_t i) {
   return problem.weights == nullptr ? 1 : problem.weights[i];
+}
+
+/// Of all points, at most 2^53.
+template <class T>
+std::uint64_t total_weight(const SeedingProblem<T>& problem) {
+  if (problem.weights == nullptr) return problem.n;
+  return std::accumulate(problem.weights, problem.weights + problem.n, std::uint64_t{0});
 }
 
 /// Where a dart has come down.

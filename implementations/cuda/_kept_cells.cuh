@@ -17,13 +17,6 @@ namespace kmeans::cuda {
 
 constexpr int kCellThreads = 256;
 
-static __global__ void gather_seeds_kernel(const float* __restrict__ dev_points, std::int64_t d,
-                                           const std::int64_t* __restrict__ dev_rows,
-                                           std::int64_t count, float* __restrict__ dev_seeds) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index < count * d) dev_seeds[index] = dev_points[dev_rows[index / d] * d + index % d];
-}
-
 /// Of all cells.
 struct CellFacts {
   Integer largest;  // |coordinate| of a mean, as bits: these have the order of the numbers

@@ -17,6 +17,7 @@
 #include "harness/support/parallel.h"
 #include "harness/support/resolution_rule.h"
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_gather_rows.cuh"
 #include "implementations/cuda/_point_facts.h"
 
 namespace kmeans::cuda {
@@ -43,16 +44,6 @@ __global__ void __launch_bounds__(kThreads)
       largest = max(largest, __shfl_xor_sync(0xffffffff, largest, distance));
     }
     if (threadIdx.x % 32 == 0) atomicMax(dev_largest + part, largest);
-  }
-}
-
-__global__ void gather_rows_kernel(const float* __restrict__ dev_points, std::int64_t d,
-                                   const std::int64_t* __restrict__ dev_rows, std::int64_t rows,
-                                   std::int64_t first, std::int64_t count,
-                                   float* __restrict__ dev_gathered) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index < rows * count) {
-    dev_gathered[index] = dev_points[dev_rows[index / count] * d + first + index % count];
   }
 }
 

@@ -21,6 +21,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/support/parallel.h"
+#include "implementations/cuda/_gather_rows.cuh"
 #include "implementations/cuda/_kept_cells.cuh"
 #include "implementations/cuda/_nearest_seeds.h"
 #include "implementations/cuda/_seed_game.cuh"
@@ -172,13 +173,10 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     const DeviceBuffer<std::int64_t> dev_rows(count);
     const DeviceBuffer<float> dev_all(count * d);
     dev_rows.upload(rows.data());
-    gather_seeds_kernel<<<blocks_for(count * d, kThreads), kThreads>>>(
-        rows_->data(), d, dev_rows.data(), count, dev_all.data());
-    KMEANS_CUDA_LAUNCHED(gather_seeds_kernel);
-    double weight = problem_.weights == nullptr ? static_cast<double>(problem_.n) : 0;
-    for (std::int64_t i = 0; problem_.weights != nullptr && i < problem_.n; ++i) {
-      weight += static_cast<double>(problem_.weights[i]);
-    }
+    gather_rows_kernel<<<blocks_for(count * d, kThreads), kThreads>>>(
+        rows_->data(), d, dev_rows.data(), count, 0, d, dev_all.data());
+    KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
+    const auto weight = static_cast<double>(kmeans::total_weight(problem_));
     auto cells = std::make_unique<GpuCells>(dev_all, sums_of_cells(dev_all, count, scale), count,
                                             scale, weight);
     if (cells->some_are_empty()) return nullptr;
