@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <exception>
@@ -78,7 +79,7 @@ inline KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_
 }
 
 /// Iterations of a batch, some tenths of a second: between batches a caller can end the call. Chosen by the
-/// shape and not by the clock, since the engine's choices depend on how many iterations it is asked for.
+/// shape and not by the clock, since a CPU's engine chooses by how many iterations it is asked for.
 inline std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   constexpr double kProducts = 4e9;  // of a thread
   const double products =
@@ -86,13 +87,22 @@ inline std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));
 }
 
-/// Runs at most so many iterations, until one of them is the last as `when` says.
+/// The same of a GPU's engine, which goes by the clock itself, and for which batches have to be long: it waits for the
+/// host between two of them.
+inline std::int64_t uninterrupted(double seconds_of_iteration) {
+  constexpr double kSeconds = 0.1;
+  return static_cast<std::int64_t>(std::clamp(kSeconds / seconds_of_iteration, 1.0, 1e6));
+}
+
+/// Runs at most so many iterations, until one of them is the last as `when` says. at_once: of the first batch.
 inline Result run_until(const KeptEngine& kept, const kmeans::Stopping& when,
                         std::int64_t iterations, std::int64_t at_once, const Between& between) {
   Result result;
   while (result.iterations < iterations && !result.converged && !result.within_tolerance) {
     const std::int64_t left = iterations - result.iterations;
     const std::int64_t now = between ? std::min(left, at_once) : left;
+    const auto begin = std::chrono::steady_clock::now();
+    const std::int64_t before = result.iterations;
     if (when.settled) {
       const kmeans::Stopped stopped = kept.stops->step_until(when, now);
       result.iterations += stopped.iterations;
@@ -103,6 +113,10 @@ inline Result run_until(const KeptEngine& kept, const kmeans::Stopping& when,
       result.iterations += now;
     }
     if (between) between();
+    if (kept.on_gpu && result.iterations > before) {
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      at_once = uninterrupted(taken.count() / static_cast<double>(result.iterations - before));
+    }
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -72,6 +73,12 @@ struct OwnColumn {
   }
 };
 
+/// As note_largest() keeps them.
+struct Reach {
+  unsigned of_points;  // |x - mean|
+  unsigned of_mean;    // |mean|
+};
+
 /// Sums of each column over every step-th point. They depend on the order of the additions, which
 /// changes no label: any origin is right.
 static __global__ void __launch_bounds__(kFrameThreads)
@@ -93,25 +100,29 @@ static __global__ void __launch_bounds__(kFrameThreads)
   atomicAdd(&dev_sums[own.t], sum);
 }
 
-/// The mean, from dev_sums over `rows` rows, and the largest |x - mean| of all coordinates.
+/// The mean, from dev_sums over `rows` rows. Then the largest |x - mean| of all coordinates of every step-th point, and
+/// the largest |mean|.
 static __global__ void __launch_bounds__(kFrameThreads)
-    find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
-                      const double* __restrict__ dev_sums, std::int64_t rows,
-                      float* __restrict__ dev_mean, unsigned* __restrict__ dev_reach) {
+    find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t step,
+                      std::int64_t d, const double* __restrict__ dev_sums, std::int64_t rows,
+                      float* __restrict__ dev_mean, Reach* __restrict__ dev_reach) {
   const OwnColumn own(d);
   float reach = 0;
   if (own.active) {
     const float mean = static_cast<float>(dev_sums[own.t] / static_cast<double>(rows));
-    if (blockIdx.x == 0 && own.first_row) dev_mean[own.t] = mean;
+    if (blockIdx.x == 0 && own.first_row) {
+      dev_mean[own.t] = mean;
+      note_largest(fabsf(mean), &dev_reach->of_mean);
+    }
 #pragma unroll 8
     for (std::int64_t i = own.row; i < n; i += std::int64_t{gridDim.x} * own.rows_at_a_time) {
-      reach = fmaxf(reach, fabsf(dev_points[i * d + own.t] - mean));
+      reach = fmaxf(reach, fabsf(dev_points[i * step * d + own.t] - mean));
     }
   }
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     reach = fmaxf(reach, __shfl_xor_sync(kAllLanes, reach, distance));
   }
-  if (threadIdx.x % kLanes == 0) note_largest(reach, dev_reach);
+  if (threadIdx.x % kLanes == 0) note_largest(reach, &dev_reach->of_points);
 }
 
 /// The frame as kernels take it. The scale is a product of two powers of two, as it may exceed
@@ -213,11 +224,11 @@ struct Bias {
   }
 };
 
-/// The frame of n x d points in device memory.
-inline CopyFrame frame_of(const float* dev_points, std::int64_t n, std::int64_t d) {
+/// The frame of n x d points in device memory. max_abs: their largest |coordinate|; 0: it is not known.
+inline CopyFrame frame_of(const float* dev_points, std::int64_t n, std::int64_t d, float max_abs) {
   CopyFrame frame{DeviceBuffer<float>(d)};
   DeviceBuffer<double> dev_column_sums(d);
-  DeviceBuffer<unsigned> dev_reach(1);
+  DeviceBuffer<Reach> dev_reach(1);
   dev_column_sums.zero();
   dev_reach.zero();
   const std::int64_t step = std::max<std::int64_t>(1, n / kSampledRows);
@@ -232,14 +243,24 @@ inline CopyFrame frame_of(const float* dev_points, std::int64_t n, std::int64_t 
   add_columns_kernel<<<blocks_of(rows), kFrameThreads>>>(dev_points, rows, step, d,
                                                          dev_column_sums.data());
   KMEANS_CUDA_LAUNCHED(add_columns_kernel);
-  find_reach_kernel<<<blocks_of(n), kFrameThreads>>>(dev_points, n, d, dev_column_sums.data(), rows,
-                                                     frame.dev_mean.data(), dev_reach.data());
-  KMEANS_CUDA_LAUNCHED(find_reach_kernel);
-  unsigned bits = 0;
-  dev_reach.download(&bits);
-  float reach = 0;
-  std::memcpy(&reach, &bits, sizeof(reach));
-  const double farthest = static_cast<double>(reach) * std::sqrt(static_cast<double>(d));
+  const auto find_reach = [&](std::int64_t count, std::int64_t apart) {
+    find_reach_kernel<<<blocks_of(count), kFrameThreads>>>(dev_points, count, apart, d,
+                                                           dev_column_sums.data(), rows,
+                                                           frame.dev_mean.data(), dev_reach.data());
+    KMEANS_CUDA_LAUNCHED(find_reach_kernel);
+    Reach found{};
+    dev_reach.download(&found);
+    return found;
+  };
+  // A bound serves as well as the farthest point, unless it is far beyond the points. Then all are looked at.
+  constexpr double kLoosest = 4;
+  Reach found = find_reach(rows, step);
+  double reach = double{max_abs} + std::bit_cast<float>(found.of_mean);
+  if (step == 1 || max_abs == 0 || reach > kLoosest * std::bit_cast<float>(found.of_points)) {
+    if (step > 1) found = find_reach(n, 1);
+    reach = std::bit_cast<float>(found.of_points);
+  }
+  const double farthest = reach * std::sqrt(static_cast<double>(d));
   if (farthest > 0) frame.scale = std::ldexp(1.0, 5 - std::ilogb(farthest));
   return frame;
 }

@@ -17,6 +17,9 @@ class Family : public Variant<T>, public Stops<T> {
   /// changes is compared with that one's labels.
   virtual void go_on_from(const Family& other) = 0;
 
+  /// Before setup(): graphs of iterations are recorded once there are enough of them to pay for that.
+  virtual void record_late() {}
+
   [[nodiscard]] virtual const T* dev_centroids() const = 0;
   [[nodiscard]] virtual const std::int32_t* dev_labels() const = 0;
 

@@ -3,10 +3,12 @@
 // The frame of a CUDA variant whose iterations are launched as CUDA graphs: it gives the kernels of one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/tuning.h"
 
 namespace kmeans::cuda {
 
@@ -15,44 +17,66 @@ namespace kmeans::cuda {
 enum class FirstIteration { alike, recorded, launched };
 
 class GraphLloyd : public CudaLloyd<float> {
+ public:
+  void record_late() override { late_ = true; }
+
  protected:
   using CudaLloyd<float>::CudaLloyd;
 
   /// Puts the kernels of an iteration into the stream. first: since restart().
   virtual void launch(bool first, cudaStream_t stream) = 0;
 
-  /// At the end of prepare(): the kernels are recorded, and do not run.
+  /// At the end of prepare(): graphs are as `first` says from now on.
   void record_iterations(FirstIteration first) {
     first_ = first;
-    if (first == FirstIteration::recorded) {
-      first_graph_.record([this](cudaStream_t stream) { launch(true, stream); }, false);
-    }
-    graph_.record([this](cudaStream_t stream) { launch(false, stream); });
+    if (late_) return;
+    KMEANS_CUDA(cudaDeviceSynchronize());
+    record();
   }
 
  private:
   void iterate() final { iterate_times(1); }
 
   void iterate_times(std::int64_t iterations) final {
+    if (profiled()) return launch_times(iterations);
     std::int64_t made = 0;
-    if (profiled()) {
-      for (; made < iterations; ++made) launch(iterations_ + made == 0, nullptr);
-      return;
+    if (!recorded_) {
+      const bool worth_it = std::max(launched_, iterations) >= tuning::kWorthRecording;
+      made = worth_it ? std::min(iterations, tuning::kIterationsOfGraph) : iterations;
+      launch_times(made);
+      launched_ += made;
+      if (!worth_it) return;
+      record();  // while these are at work
     }
-    if (iterations_ == 0 && iterations > 0 && first_ != FirstIteration::alike) {
+    if (iterations_ + made == 0 && made < iterations && first_ != FirstIteration::alike) {
       if (first_ == FirstIteration::recorded) {
         first_graph_.launch(1);
       } else {
         launch(true, nullptr);
       }
-      made = 1;
+      ++made;
     }
     graph_.launch(iterations - made);
+  }
+
+  void launch_times(std::int64_t iterations) {
+    for (std::int64_t made = 0; made < iterations; ++made) launch(iterations_ + made == 0, nullptr);
+  }
+
+  void record() {
+    if (first_ == FirstIteration::recorded) {
+      first_graph_.record([this](cudaStream_t stream) { launch(true, stream); }, false);
+    }
+    graph_.record([this](cudaStream_t stream) { launch(false, stream); });
+    recorded_ = true;
   }
 
   FirstIteration first_ = FirstIteration::alike;
   IterationGraph first_graph_;
   IterationGraph graph_;
+  bool late_ = false;
+  bool recorded_ = false;
+  std::int64_t launched_ = 0;  // iterations without a graph
 };
 
 }  // namespace kmeans::cuda

@@ -22,10 +22,9 @@ class IterationGraph {
   }
 
   /// launch(stream) puts the kernels of an iteration into the stream; they do not run. `repeats`: more than one are
-  /// launched at a time.
+  /// launched at a time. Kernels may be at work meanwhile.
   template <class Launch>
   void record(const Launch& launch, bool repeats = true) {
-    KMEANS_CUDA(cudaDeviceSynchronize());
     one_ = recorded(launch, 1);
     if (repeats) some_ = recorded(launch, kSome);
   }

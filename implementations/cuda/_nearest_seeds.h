@@ -20,11 +20,11 @@ class NearestSeeds {
   virtual void find(float* dev_seeds, std::int64_t count, std::int32_t* dev_nearest) = 0;
 };
 
-/// dev_points: n x d, which outlive it. Null: the GPU is not of the kind that it is for, or does not take the
+/// dev_points: n x d, which outlive it. max_abs: their largest |coordinate|; 0: it is not known. Null: the GPU is not of the kind that it is for, or does not take the
 /// shape. `most`: seeds at a time.
 using NearestSeedsFactory = std::unique_ptr<NearestSeeds> (*)(const float* dev_points,
                                                               std::int64_t n, std::int64_t d,
-                                                              std::int64_t most);
+                                                              float max_abs, std::int64_t most);
 
 /// Set before main() begins, where they were compiled; else null.
 inline NearestSeedsFactory& matrix_unit_seeds() {

@@ -283,7 +283,9 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     if (!tried_) {
       tried_ = true;
       const auto make = matrix_unit_seeds();
-      if (make != nullptr) matrix_units_ = make(rows_->data(), problem_.n, problem_.d, most_);
+      if (make != nullptr) {
+        matrix_units_ = make(rows_->data(), problem_.n, problem_.d, problem_.max_abs, most_);
+      }
     }
     if (matrix_units_ == nullptr) return false;
     matrix_units_->find(dev_seeds_.data(), count, dev_nearest_.data());

@@ -17,12 +17,12 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
 class HopperSeeds final : public NearestSeeds {
  public:
-  HopperSeeds(const float* dev_points, const kmeans::Shape& most)
+  HopperSeeds(const float* dev_points, const kmeans::Shape& most, float max_abs)
       : dev_points_(dev_points),
         most_(most),
         streams_(half_plan(most, *kmeans::current_gpu()).streams_points),
         filter_(filter_for(most.k)),
-        frame_(frame_of(dev_points, most.n, most.d)),
+        frame_(frame_of(dev_points, most.n, most.d, max_abs)),
         dev_copy_(filter_.copy_elements()),
         dev_lengths_(most.n),
         dev_labels_(most.n) {
@@ -61,10 +61,10 @@ class HopperSeeds final : public NearestSeeds {
 };
 
 std::unique_ptr<NearestSeeds> make(const float* dev_points, std::int64_t n, std::int64_t d,
-                                   std::int64_t most) {
+                                   float max_abs, std::int64_t most) {
   const kmeans::Shape shape{n, d, most, kmeans::Precision::f32};
   if (!runs_on_hopper(shape, {half_plan}).ok) return nullptr;
-  return std::make_unique<HopperSeeds>(dev_points, shape);
+  return std::make_unique<HopperSeeds>(dev_points, shape, max_abs);
 }
 
 [[maybe_unused]] const bool said = [] {

@@ -14,10 +14,13 @@
 
 namespace kmeans::cuda::tree {
 
+/// Bits of a key for each of d coordinates.
+__host__ __device__ constexpr int bits_of_coordinate(int d) { return d <= 2 ? 31 : 63 / d; }
+
 /// Where a point lies on the Hilbert curve through the cube, by Skilling's transposition.
 template <int D>
 __device__ std::uint64_t hilbert_key(const float (&x)[D], const Cube& cube) {
-  constexpr int kBits = D <= 2 ? 31 : 63 / D;
+  constexpr int kBits = bits_of_coordinate(D);
   unsigned axes[D];
 #pragma unroll
   for (int t = 0; t < D; ++t) {
@@ -152,20 +155,21 @@ __global__ void order_centroids_kernel(const float* __restrict__ dev_centroids, 
   }
 }
 
-/// Sorts indices by key, in memory of its own.
+/// Sorts indices by the key's bits from first_bit to end_bit, in memory of its own.
 struct CurveSort {
   CurveSort() = default;
   explicit CurveSort(std::int64_t values)
       : count(values), dev_keys(2 * values), dev_indices(values) {
-    KMEANS_CUDA(call(nullptr, 0, nullptr));  // says how many bytes it needs
+    KMEANS_CUDA(call(nullptr, 0, 64, nullptr));  // says how many bytes it needs
     dev_scratch = DeviceBuffer<char>(static_cast<std::int64_t>(bytes));
   }
-  void run(int first_bit, const DeviceBuffer<std::int32_t>& dev_order) {
-    KMEANS_CUDA(call(dev_scratch.data(), first_bit, dev_order.data()));
+  void run(int first_bit, int end_bit, const DeviceBuffer<std::int32_t>& dev_order) {
+    KMEANS_CUDA(call(dev_scratch.data(), first_bit, end_bit, dev_order.data()));
   }
-  cudaError_t call(void* scratch, int first_bit, std::int32_t* dev_order) {
+  cudaError_t call(void* scratch, int first_bit, int end_bit, std::int32_t* dev_order) {
     return cub::DeviceRadixSort::SortPairs(scratch, bytes, dev_keys.data(), dev_keys.data() + count,
-                                           dev_indices.data(), dev_order, count, first_bit);
+                                           dev_indices.data(), dev_order, count, first_bit,
+                                           end_bit);
   }
 
   std::int64_t count = 0;

@@ -195,6 +195,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     auto family = kmeans::cuda::make_family(name, problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
+    family->record_late();
     family->setup(problem_);
     used().add(name);
     return family;

@@ -182,7 +182,7 @@ class CudaHamerly final : public GraphLloyd {
 
   void make_copies() {
     const auto [n, d, k, precision] = shape();
-    frame_ = frame_of(dev_points_.data(), n, d);
+    frame_ = frame_of(dev_points_.data(), n, d, problem_.max_abs);
     const Bias bias =
         filter_.copy_points(dev_points_.data(), frame_, dev_points_copy_, dev_point_lengths_);
     half_squares_kernel<<<blocks_for(n * 32, 256), 256>>>(

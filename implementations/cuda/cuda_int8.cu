@@ -93,7 +93,7 @@ class CudaInt8 final : public GraphLloyd {
 
   void copy_points() {
     const auto [n, d, k, precision] = shape();
-    frame_ = frame_of(dev_points_.data(), n, d);
+    frame_ = frame_of(dev_points_.data(), n, d, problem_.max_abs);
     steps_ = byte_steps(dev_points_, n, d, frame_);
     const DeviceBuffer<unsigned> dev_largest(1);
     dev_largest.zero();

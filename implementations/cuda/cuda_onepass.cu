@@ -68,7 +68,7 @@ class CudaOnepass final : public GraphLloyd {
     const auto [n, d, k, precision] = shape();
     const int s = kmeans::exact::sum_exponent(problem_.whole_n(), problem_.max_abs);
     shared_ = SharedSums(problem_);
-    frame_ = frame_of(dev_points_.data(), n, d);
+    frame_ = frame_of(dev_points_.data(), n, d, problem_.max_abs);
     plan_ = plan_for(k, d, *kmeans::current_gpu());
     const int columns = plan_.columns();
     const std::int64_t pairs = ceil_div(n, kGroupWarps * kPairRows) * kGroupWarps;

@@ -38,7 +38,7 @@ class CudaTensor final : public GraphLloyd {
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
-    frame_ = frame_of(dev_points_.data(), n, d);
+    frame_ = frame_of(dev_points_.data(), n, d, problem_.max_abs);
     filter_.copy_points(dev_points_.data(), frame_, dev_points_copy_, dev_point_lengths_);
     record_iterations(FirstIteration::alike);
   }

@@ -65,7 +65,9 @@ class CudaTree final : public GraphLloyd {
 
     dev_order_ = DeviceBuffer<std::int32_t>(n);
     CurveSort sort(n);
-    sort_on_curve(dev_points_, 1, n, 0, sort, dev_order_);
+    // Bits below these would part points that share a cell of 2^-48 of the cube.
+    const int all_bits = static_cast<int>(d) * bits_of_coordinate(static_cast<int>(d));
+    sort_on_curve(dev_points_, 1, n, std::max(0, all_bits - 48), sort, dev_order_);
     DeviceBuffer<float> dev_ordered(n * d);
     order_points_kernel<<<blocks_for(n, kThreads), kThreads>>>(
         dev_points_.data(), n, d, dev_order_.data(), dev_ordered.data());
@@ -126,7 +128,8 @@ class CudaTree final : public GraphLloyd {
           sort.dev_indices.data());
       KMEANS_CUDA_LAUNCHED(form_curve_keys_kernel);
     });
-    sort.run(first_bit, dev_order);
+    const auto d = static_cast<int>(shape().d);
+    sort.run(first_bit, d * bits_of_coordinate(d), dev_order);
   }
 
   void restart() override {

@@ -192,15 +192,19 @@ class Points {
                          int labels_of, const std::optional<Weights>& weights, int metric) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
+    std::vector<float> centroids(init.data(), init.data() + init.size());
     GpuMemory<float> dev_centroids;
     GpuMemory<std::int32_t> dev_labels;
     {
       const nb::gil_scoped_release released;
-      dev_centroids = on_gpu(init.data(), init.size());
       dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
     }
-    const auto result = run(k, dev_centroids.get(), dev_labels.get(), iterations, stop, tolerance,
+    const auto result = run(k, centroids.data(), dev_labels.get(), iterations, stop, tolerance,
                             labels_of, weights ? weights->data() : nullptr, metric);
+    {
+      const nb::gil_scoped_release released;
+      dev_centroids = on_gpu(centroids.data(), centroids.size());
+    }
     return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
                           owned(std::move(dev_labels), n()), result.iterations, result.converged,
                           result.within_tolerance);
