@@ -67,6 +67,8 @@ class CountedFamily final : public CudaLloyd<float> {
   explicit CountedFamily(std::unique_ptr<Family<float>> labels)
       : CudaLloyd<float>(Layout::rows), labels_(std::move(labels)) {}
 
+  void record_late() override { labels_->record_late(); }
+
  private:
   void prepare() override {
     const auto [n, d, k, precision] = shape();

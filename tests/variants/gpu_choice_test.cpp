@@ -516,11 +516,13 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-/// A family of the GPU's, set up.
-std::unique_ptr<Family<float>> family_of(const std::string& name, const Problem<float>& problem) {
+/// A family of the GPU's, set up. late: its graphs are recorded once there are many iterations.
+std::unique_ptr<Family<float>> family_of(const std::string& name, const Problem<float>& problem,
+                                         bool late = false) {
   auto variant = registered_variant(name).factory.make_float(Precision::f32);
   if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) throw std::logic_error(name);
   std::unique_ptr<Family<float>> family(dynamic_cast<Family<float>*>(variant.release()));
+  if (late) family->record_late();
   family->setup(problem);
   return family;
 }
@@ -589,6 +591,32 @@ TEST(GpuBest, ChangesTheFamilyWithTheSameBits) {
   EXPECT_GE(compared, 12);
 }
 
+TEST(GpuBest, GraphsThatAreRecordedLateGiveTheSameBits) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  for (const Shape& shape : {Shape{6000, 24, 90}, Shape{3000, 3, 300}}) {
+    const auto points = grouped_points(shape);
+    const Problem<float> problem = problem_of(shape, points);
+    for (const std::string& name : families_that_take(shape)) {
+      const auto early = family_of(name, problem);
+      const auto late = family_of(name, problem, true);
+      // One by one, some, enough for graphs at once, and again when there are graphs.
+      for (const auto& steps : {std::vector{1, 1, 3, 7}, {60}, {1, 4, 60}, {2}, {60}, {1, 1}}) {
+        early->reset(points.data());
+        late->reset(points.data());
+        for (const int step : steps) {
+          early->step(step);
+          late->step(step);
+          Answer right(shape);
+          early->fetch(right.centroids.data(), right.labels.data());
+          Answer found(shape);
+          late->fetch(found.centroids.data(), found.labels.data());
+          EXPECT_TRUE(found == right) << name << ", " << step << " of " << steps.size();
+        }
+      }
+    }
+  }
+}
+
 TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
   if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
   for (const Shape& shape : {Shape{6000, 24, 90}, Shape{3000, 3, 8}, Shape{500, 2, 1}}) {
@@ -607,7 +635,7 @@ TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
         const Stopped rightly = stops->step_until(when, most);
         cpu->fetch(right.centroids.data(), right.labels.data());
         for (const std::string& name : families_that_take(shape)) {
-          const auto family = family_of(name, problem);
+          const auto family = family_of(name, problem, most > 1);
           for (int repeat = 0; repeat < 2;
                ++repeat) {  // the second time it knows how long they take
             family->reset(points.data());
