@@ -50,7 +50,7 @@ __device__ inline void note_largest(float value, unsigned* dev_largest) {
 }
 
 constexpr int kFrameThreads = 256;
-constexpr std::int64_t kSampledRows = 65536;  // of which the mean is formed
+constexpr std::int64_t kSampledRows = 16384;  // of which the mean is formed
 
 /// The coordinates of a thread: one column, in rows at a stride. blockIdx.y counts pieces of
 /// kFrameThreads columns.
