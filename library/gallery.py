@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three scripts for scikit-learn (examples/sklearn), as they are and with one import swapped.
 
-    library/gallery.py [--runs 3] [--only colours]
+    library/gallery.py [--runs 3] [--only colours] [--device cpu]
 
 Takes the installed package, or that of the build folder on PYTHONPATH (build/library/python). Each
 run is a process of its own; the two take turns. Times are medians, and hold what the first call of
-a process takes. Inertias are those of the first run.
+a process takes: on a GPU, CUDA's start. Inertias are those of the first run.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ import sys
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "examples" / "sklearn"
-SWAPPED = ("from sklearn.cluster import KMeans\n", "from kmeans_exact import KMeans\n")
+IMPORT = "from sklearn.cluster import KMeans\n"
+SWAPPED = {
+    "cpu": "from kmeans_exact import KMeans\n",
+    "gpu": "import functools\nimport kmeans_exact\n"
+    'KMeans = functools.partial(kmeans_exact.KMeans, device="gpu")\n',
+}
 NAMES = ("scikit-learn", "kmeans_exact")
 ROW = re.compile(r"(\w+): ([0-9.e+]+)")
 
 
-def source(script: Path, which: int) -> str:
+def source(script: Path, which: int, device: str) -> str:
     """The script, whose one line is another for ours."""
     text = script.read_text(encoding="utf-8")
-    if text.count(SWAPPED[0]) != 1:
-        raise ValueError(f"{script} does not have the line {SWAPPED[0]!r} once")
-    return text.replace(*SWAPPED) if which == 1 else text
+    if text.count(IMPORT) != 1:
+        raise ValueError(f"{script} does not have the line {IMPORT!r} once")
+    return text.replace(IMPORT, SWAPPED[device]) if which == 1 else text
 
 
-def run(script: Path, which: int) -> dict[str, dict[str, float]]:
+def run(script: Path, which: int, device: str) -> dict[str, dict[str, float]]:
     """What it prints: numbers by name, of each of its lines by the line's first words."""
-    words = [sys.executable, "-c", source(script, which)]
+    words = [sys.executable, "-c", source(script, which, device)]
     said = subprocess.run(words, capture_output=True, text=True, check=False)
     if said.returncode != 0:
         raise RuntimeError(f"{script} with {NAMES[which]}:\n{said.stderr}")
@@ -48,13 +53,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="One import swapped in three scripts")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="", help="a script's name, without .py")
+    parser.add_argument("--device", choices=sorted(SWAPPED), default="cpu", help="of ours")
     options = parser.parse_args()
     print(f"{'':36}{NAMES[0]:>14}{NAMES[1]:>14}{'ratio':>8}")
     for script in sorted(SCRIPTS.glob(f"{options.only or '*'}.py")):
         runs: tuple[list, list] = ([], [])
         for _ in range(options.runs):
             for which in (0, 1):
-                runs[which].append(run(script, which))
+                runs[which].append(run(script, which, options.device))
         for line, numbers in runs[0][0].items():
             for name in numbers:
                 values = [[one[line][name] for one in several] for several in runs]
