@@ -79,7 +79,7 @@ inline KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_
 }
 
 /// Iterations of a batch, some tenths of a second: between batches a caller can end the call. Chosen by the
-/// shape and not by the clock, since a CPU's engine chooses by how many iterations it is asked for.
+/// shape and not by the clock, since a CPU's engine chooses by how many iterations it is asked for. A GPU's first.
 inline std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   constexpr double kProducts = 4e9;  // of a thread
   const double products =
@@ -87,8 +87,8 @@ inline std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));
 }
 
-/// The same of a GPU's engine, which goes by the clock itself, and for which batches have to be long: it waits for the
-/// host between two of them.
+/// Those of a GPU's later batches, which have to be long: it waits for the host between two of them. Its engine goes by
+/// the clock itself.
 inline std::int64_t uninterrupted(double seconds_of_iteration) {
   constexpr double kSeconds = 0.1;
   return static_cast<std::int64_t>(std::clamp(kSeconds / seconds_of_iteration, 1.0, 1e6));
@@ -112,11 +112,11 @@ inline Result run_until(const KeptEngine& kept, const kmeans::Stopping& when,
       kept.engine->step(now);
       result.iterations += now;
     }
-    if (between) between();
     if (kept.on_gpu && result.iterations > before) {
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       at_once = uninterrupted(taken.count() / static_cast<double>(result.iterations - before));
     }
+    if (between) between();
   }
   return result;
 }

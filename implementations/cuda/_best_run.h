@@ -125,9 +125,9 @@ class BestRun {
     const bool stops = when.settled || when.looks_at_shift();
     if (stops) most = std::min(most, std::max(kExpected, made_));  // it may end at any time
     if (trial_ && trial_is_over()) end_trial();
-    if (trial_) return go_on_trying(when, most, recorder);
     // Those that are asked for; or as many again as there have been.
-    const std::int64_t to_come = std::max(most, stops ? made_ : earlier_);
+    const std::int64_t to_come = to_come_ = std::max(most, stops ? made_ : earlier_);
+    if (trial_) return go_on_trying(when, most, recorder);
     if (later_ && now_ == early_) {
       const std::int64_t before = std::max<std::int64_t>(0, later_after_ - made_);
       if (pays(std::max(most - before, stops ? made_ + before : earlier_))) {
@@ -180,6 +180,7 @@ class BestRun {
     At& family = at_work();
     Known& known = families_[now_];
     const double begin = clock_();
+    family.expect(to_come_);
     family.set_stage_recorder(recorder);
     Stopped made{.iterations = iterations};
     if (when.settled || when.looks_at_shift()) {
@@ -300,6 +301,7 @@ class BestRun {
   std::int64_t made_ = 0;       // iterations since reset()
   std::int64_t since_ = 0;      // since this family began
   std::int64_t earlier_ = 0;    // of made_, those of calls before this one
+  std::int64_t to_come_ = 0;    // as far as it is known
 };
 
 }  // namespace kmeans::cuda

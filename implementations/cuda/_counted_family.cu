@@ -68,6 +68,7 @@ class CountedFamily final : public CudaLloyd<float> {
       : CudaLloyd<float>(Layout::rows), labels_(std::move(labels)) {}
 
   void record_late() override { labels_->record_late(); }
+  void expect(std::int64_t iterations) override { labels_->expect(iterations); }
 
  private:
   void prepare() override {

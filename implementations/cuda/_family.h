@@ -19,6 +19,8 @@ class Family : public Variant<T>, public Stops<T> {
 
   /// Before setup(): graphs of iterations are recorded once there are enough of them to pay for that.
   virtual void record_late() {}
+  /// So many iterations are to come, in one step or several.
+  virtual void expect(std::int64_t /*iterations*/) {}
 
   [[nodiscard]] virtual const T* dev_centroids() const = 0;
   [[nodiscard]] virtual const std::int32_t* dev_labels() const = 0;

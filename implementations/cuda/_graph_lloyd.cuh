@@ -19,6 +19,7 @@ enum class FirstIteration { alike, recorded, launched };
 class GraphLloyd : public CudaLloyd<float> {
  public:
   void record_late() override { late_ = true; }
+  void expect(std::int64_t iterations) override { expected_ = iterations; }
 
  protected:
   using CudaLloyd<float>::CudaLloyd;
@@ -29,6 +30,7 @@ class GraphLloyd : public CudaLloyd<float> {
   /// At the end of prepare(): graphs are as `first` says from now on.
   void record_iterations(FirstIteration first) {
     first_ = first;
+    recorded_ = false;
     if (late_) return;
     KMEANS_CUDA(cudaDeviceSynchronize());
     record();
@@ -41,7 +43,7 @@ class GraphLloyd : public CudaLloyd<float> {
     if (profiled()) return launch_times(iterations);
     std::int64_t made = 0;
     if (!recorded_) {
-      const bool worth_it = std::max(launched_, iterations) >= tuning::kWorthRecording;
+      const bool worth_it = std::max({launched_, expected_, iterations}) >= tuning::kWorthRecording;
       made = worth_it ? std::min(iterations, tuning::kIterationsOfGraph) : iterations;
       launch_times(made);
       launched_ += made;
@@ -77,6 +79,7 @@ class GraphLloyd : public CudaLloyd<float> {
   bool late_ = false;
   bool recorded_ = false;
   std::int64_t launched_ = 0;  // iterations without a graph
+  std::int64_t expected_ = 0;  // iterations, when it was last said
 };
 
 }  // namespace kmeans::cuda

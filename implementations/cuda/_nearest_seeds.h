@@ -20,8 +20,8 @@ class NearestSeeds {
   virtual void find(float* dev_seeds, std::int64_t count, std::int32_t* dev_nearest) = 0;
 };
 
-/// dev_points: n x d, which outlive it. max_abs: their largest |coordinate|; 0: it is not known. Null: the GPU is not of the kind that it is for, or does not take the
-/// shape. `most`: seeds at a time.
+/// dev_points: n x d, which outlive it. max_abs: their largest |coordinate|; 0: it is not known. Null: the GPU is not
+/// of the kind that it is for, or does not take the shape. `most`: seeds at a time.
 using NearestSeedsFactory = std::unique_ptr<NearestSeeds> (*)(const float* dev_points,
                                                               std::int64_t n, std::int64_t d,
                                                               float max_abs, std::int64_t most);

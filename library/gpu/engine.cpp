@@ -69,22 +69,19 @@ class Rows final : public kmeans_exact::SentRows {
   std::int64_t d_;
 };
 
-cudaPointerAttributes attributes_of(const void* memory) {
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) (void)cudaGetLastError();
-  return attributes;
-}
-
 /// In memory that the host alone has.
 bool is_on_host(const void* memory) {
-  return attributes_of(memory).type == cudaMemoryTypeUnregistered;
+  cudaPointerAttributes attributes{};
+  KMEANS_CUDA(cudaPointerGetAttributes(&attributes, memory));
+  return attributes.type == cudaMemoryTypeUnregistered;
 }
 
 /// Why these are not points on the GPU in use; empty: they are.
 std::string problem_with_place(const void* dev_points) {
   int used = 0;
   KMEANS_CUDA(cudaGetDevice(&used));
-  const cudaPointerAttributes attributes = attributes_of(dev_points);
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, dev_points) != cudaSuccess) (void)cudaGetLastError();
   if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
     return "are not in the memory of a GPU";
   }

@@ -192,18 +192,21 @@ class Points {
                          int labels_of, const std::optional<Weights>& weights, int metric) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
-    std::vector<float> centroids(init.data(), init.data() + init.size());
+    auto centroids = room_for<float>(init.size());  // which need not go to the GPU and back
+    std::copy_n(init.data(), init.size(), centroids.get());
     GpuMemory<float> dev_centroids;
     GpuMemory<std::int32_t> dev_labels;
     {
       const nb::gil_scoped_release released;
+      dev_centroids = room_on_gpu<float>(init.size());
       dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
     }
-    const auto result = run(k, centroids.data(), dev_labels.get(), iterations, stop, tolerance,
+    const auto result = run(k, centroids.get(), dev_labels.get(), iterations, stop, tolerance,
                             labels_of, weights ? weights->data() : nullptr, metric);
     {
       const nb::gil_scoped_release released;
-      dev_centroids = on_gpu(centroids.data(), centroids.size());
+      kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), centroids.get(),
+                                        init.size() * sizeof(float));
     }
     return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
                           owned(std::move(dev_labels), n()), result.iterations, result.converged,
