@@ -126,7 +126,7 @@ class BestRun {
     if (stops) most = std::min(most, std::max(kExpected, made_));  // it may end at any time
     if (trial_ && trial_is_over()) end_trial();
     // Those that are asked for; or as many again as there have been.
-    const std::int64_t to_come = to_come_ = std::max(most, stops ? made_ : earlier_);
+    to_come_ = std::max(most, stops ? made_ : earlier_);
     if (trial_) return go_on_trying(when, most, recorder);
     if (later_ && now_ == early_) {
       const std::int64_t before = std::max<std::int64_t>(0, later_after_ - made_);
@@ -137,7 +137,7 @@ class BestRun {
       }
     }
     // What stages are timed by is no measure.
-    const auto next = recorder == nullptr ? next_to_try(to_come) : std::nullopt;
+    const auto next = recorder == nullptr ? next_to_try(to_come_) : std::nullopt;
     if (!next) return run(when, most, recorder);
     // The first iteration of a family takes longer than others; those behind it are timed.
     if (since_ == 0) return run(when, 1, recorder);

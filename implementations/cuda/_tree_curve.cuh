@@ -16,6 +16,7 @@ namespace kmeans::cuda::tree {
 
 /// Bits of a key for each of d coordinates.
 __host__ __device__ constexpr int bits_of_coordinate(int d) { return d <= 2 ? 31 : 63 / d; }
+constexpr int bits_of_key(int d) { return d * bits_of_coordinate(d); }
 
 /// Where a point lies on the Hilbert curve through the cube, by Skilling's transposition.
 template <int D>

@@ -66,8 +66,8 @@ class CudaTree final : public GraphLloyd {
     dev_order_ = DeviceBuffer<std::int32_t>(n);
     CurveSort sort(n);
     // Bits below these would part points that share a cell of 2^-48 of the cube.
-    const int all_bits = static_cast<int>(d) * bits_of_coordinate(static_cast<int>(d));
-    sort_on_curve(dev_points_, 1, n, std::max(0, all_bits - 48), sort, dev_order_);
+    const int first_bit = std::max(0, bits_of_key(static_cast<int>(d)) - 48);
+    sort_on_curve(dev_points_, 1, n, first_bit, sort, dev_order_);
     DeviceBuffer<float> dev_ordered(n * d);
     order_points_kernel<<<blocks_for(n, kThreads), kThreads>>>(
         dev_points_.data(), n, d, dev_order_.data(), dev_ordered.data());
@@ -128,8 +128,7 @@ class CudaTree final : public GraphLloyd {
           sort.dev_indices.data());
       KMEANS_CUDA_LAUNCHED(form_curve_keys_kernel);
     });
-    const auto d = static_cast<int>(shape().d);
-    sort.run(first_bit, d * bits_of_coordinate(d), dev_order);
+    sort.run(first_bit, bits_of_key(static_cast<int>(shape().d)), dev_order);
   }
 
   void restart() override {

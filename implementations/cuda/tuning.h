@@ -95,7 +95,8 @@ inline constexpr int kFewRefitThreads = 64;
 /// Iterations of one graph: a graph begins later than the next kernel of one. experiments/ladder-gpu.json
 inline constexpr std::int64_t kIterationsOfGraph = 5;
 
-/// To record graphs takes as long as the launches of so many iterations. experiments/fits-gpu.json
+/// Fewer iterations of a call are launched without graphs, which take longer to record than they save there.
+/// library/compare_on_gpu.py
 inline constexpr std::int64_t kWorthRecording = 40;
 
 /// Seconds of iterations after which a run that stops by itself asks what became of them.

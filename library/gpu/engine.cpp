@@ -218,7 +218,7 @@ void KMEANS_EXACT_GPU_FREE(void* memory) {
 void KMEANS_EXACT_GPU_COPY(void* to, const void* from, std::size_t bytes, void* stream) {
   KMEANS_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
   if (is_on_host(to) && is_on_host(from)) {
-    std::memcpy(to, from, bytes);  // CUDA takes ten times as long
+    std::memcpy(to, from, bytes);  // sooner than by CUDA
     return;
   }
   KMEANS_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
