@@ -100,10 +100,17 @@ def numeric_x(ax: Axes, name: str, values: Sequence[int]) -> None:
     ax.set_xlabel(name)
 
 
+#: A range that is no wider is that of one value and its rounding.
+_ROUNDING = 1e-9
+
+
 def log_y(ax: Axes, unit: Callable[[float], str] = compact) -> None:
     """A logarithmic axis with plain numbers; labels between the decades if there are few."""
     ax.set_yscale("log")
     low, high = ax.get_ylim()
+    if low > 0 and high < low * (1 + _ROUNDING):
+        low, high = low / math.sqrt(10), high * math.sqrt(10)
+        ax.set_ylim(low, high)
     decades = high / low if low > 0 else 10
     subs = (1, 2, 5) if decades < 200 else (1,)
     ax.yaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))

@@ -32,7 +32,7 @@ from plots.__main__ import main
 from plots.figures._fields import ratio_text
 from plots.load import Interval
 from plots.metrics import speedup
-from plots.panels import spread
+from plots.panels import gap_strip, log_y, spread
 from plots.render import draw, encode, settle, with_caption
 from plots.words import factor, listed, seconds
 from tests.support import captured, says
@@ -759,3 +759,16 @@ def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: Json)
     assert "Traceback" not in done.stderr
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.filterwarnings("ignore:Attempting to set identical low and high ylims")
+@pytest.mark.parametrize("value", [1e-4, 3.1e-5])
+@pytest.mark.parametrize("steps", [0, 1, 2, 100])
+def test_a_value_with_its_rounding_is_drawn_as_one(value: float, steps: int) -> None:
+    ax = Figure().subplots()
+    ax.plot([1, 1], [value, value * (1 + steps * sys.float_info.epsilon)])
+    log_y(ax)
+    gap_strip(ax, [(1, (1.0, 0.0, 0.0))])
+    low, high = ax.get_ylim()
+    assert high > 1.5 * low
+    assert low < value < high
