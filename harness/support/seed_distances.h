@@ -61,7 +61,8 @@ std::int64_t weight_of(const SeedingProblem<T>& problem, std::int64_t i) {
 template <class T>
 std::uint64_t total_weight(const SeedingProblem<T>& problem) {
   if (problem.weights == nullptr) return problem.n;
-  return std::accumulate(problem.weights, problem.weights + problem.n, std::uint64_t{0});
+  const auto all = std::accumulate(problem.weights, problem.weights + problem.n, std::int64_t{0});
+  return static_cast<std::uint64_t>(all);
 }
 
 /// Where a dart has come down.
