@@ -168,7 +168,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
   std::size_t runs = 0;
   std::size_t skips = 0;
   std::size_t studies = 0;
-  std::size_t fits = 0;
   double seconds = 0;
   double waiting = 0;
   for (const auto& one : planned) {
@@ -181,7 +180,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
       std::printf("  %s  %s%s%s%s\n", unit.to_run() ? "run " : "skip", kind.c_str(),
                   unit.name().c_str(), unit.to_run() ? "" : ": ", unit.skip_reason.c_str());
       studies += unit.kPart == Part::study ? 1 : 0;
-      fits += unit.kPart == Part::fit ? 1 : 0;
     });
     for (const auto& cell : one.plan.cells) {
       if (cell.to_run()) waiting += patience * cell.sampling.processes;
@@ -191,9 +189,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
   std::printf("%zu to run, %zu to skip, roughly %s", runs, skips, format_duration(seconds).c_str());
   if (studies > 0) {
     std::printf(" without the %s", counted(studies, "study", "studies").c_str());
-  }
-  if (fits > 0) {
-    std::printf(", %s by the budgets of their calls", counted(fits, "fit", "fits").c_str());
   }
   std::printf("; up to half as much again where processes disagree");
   if (patience > 0) {

@@ -33,6 +33,11 @@ constexpr double kGpuRate = 1e12;
 // Fewer centroids and coordinates leave vector units idle: at so many, half of the time.
 constexpr double kHalfRateSize = 150;
 constexpr int kTimedRunsOfTrace = 5;
+// Whole fits, as libraries do them in the mean: some pass over the points several times at any k.
+constexpr double kLibraryRate = 24e9;
+constexpr double kFitSecondsPerPoint = 5e-7;
+constexpr int kFitIterations = 15;
+constexpr double kEstimatorSeconds = 1;  // a process that imports
 
 double share_of_full_rate(const Shape& shape) {
   const double size = static_cast<double>(shape.k) * static_cast<double>(shape.d);
@@ -70,7 +75,7 @@ double rate_of(const Cell& cell) {
   if (cell.gpu) return kGpuRate * full;
   if (cell.key.variant == "python_numpy") return 0.1e9;
   if (cell.key.variant == "python_scipy") return 1.5e9;
-  if (cell.backend == "python") return 24e9 * cell.key.threads * full;
+  if (cell.backend == "python") return kLibraryRate * cell.key.threads * full;
   return rate_on_cpu(cell.key.variant, shape, cell.key.threads);
 }
 
@@ -103,14 +108,22 @@ double seconds_of(const PlannedTrace& trace, const Sampling& sampling) {
          sampling.processes * (run + std::min(sampling.max_seconds, kTimedRunsOfTrace * run));
 }
 
-/// At most what the budgets allow: each process's start, its first call, and the suite's own looks.
+/// Of all estimators, first calls and the suite's own looks included.
 double seconds_of(const PlannedFit& fit, int threads) {
-  const double look = 4 * operations_2nkd(fit.task.shape) /
-                      (kFusedRate * share_of_full_rate(fit.task.shape) * threads);
-  const auto estimators = static_cast<double>(fit.spec.estimators.size());
-  const double one = fit.spec.max_seconds * (1 + 1.0 / fit.spec.seeds) +
-                     fit.spec.processes * kPythonSeconds + look * fit.spec.seeds;
-  return estimators * one + points_read(fit.task.shape);
+  const FitSpec& spec = fit.spec;
+  const Shape& shape = fit.task.shape;
+  const double rate = threads * kLibraryRate * share_of_full_rate(shape);
+  // A problem has d / problems of the columns, so that all have the operations of one.
+  const double iteration = operations_zechner(shape) / rate;
+  const auto iterations = static_cast<double>(spec.iterations > 0 ? spec.iterations : kFitIterations);
+  const double call = static_cast<double>(shape.n) * kFitSecondsPerPoint +
+                      std::max(1, spec.starts) * iterations * iteration;
+  const double calls = spec.processes * call + std::min(spec.seeds * call, spec.max_seconds);
+  const double look = 4 * operations_2nkd(shape) /
+                      (kFusedRate * share_of_full_rate(shape) * threads);
+  const double one = calls + look * (spec.seeds + spec.processes) +
+                     spec.processes * kEstimatorSeconds;
+  return static_cast<double>(spec.estimators.size()) * one + points_read(shape);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace kmeans {
 
-/// Seconds that the selected cells and traces of a plan take, with so many CPU threads for what the
+/// Seconds that the selected cells, traces and fits of a plan take, with so many CPU threads for what the
 /// suite itself computes: by the budgets of the cells, and by rates that the kinds of variants
 /// reach on a processor with vector instructions. Studies and further processes are not in it.
 double estimated_seconds(const Plan& plan, int threads);

@@ -3,18 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <iomanip>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/record/result_file.h"
+#include "harness/run/reproduce.h"
 
 namespace kmeans {
 namespace {
 
 using nlohmann::json;
+
+constexpr double kPlentyOfMemory = 1e12;
 
 double seconds_at(const std::string& utc) {
   std::tm moment{};
@@ -30,6 +36,23 @@ Sampling sampling_of(const json& scale) {
   sampling.min_seconds = scale.value("min_seconds", defaults.min_seconds);
   sampling.max_seconds = scale.value("max_seconds", defaults.max_seconds);
   return sampling;
+}
+
+/// Fits of which an estimator ran, with those that did.
+std::vector<PlannedFit> fits_of(const ResultFile& file) {
+  std::vector<PlannedFit> fits;
+  for (PlannedFit& fit : plan_of_record(file, {}, kPlentyOfMemory).fits) {
+    const auto result = std::ranges::find(file.fits, json(fit.spec.name),
+                                          [](const json& one) { return one.at("name"); });
+    if (result == file.fits.end()) continue;
+    fit.spec.estimators.clear();
+    for (const json& row : result->at("rows")) {
+      if (row.at("status") != "skipped") fit.spec.estimators.push_back(row.at("estimator"));
+    }
+    fit.skip_reason.clear();  // real points may be missing here
+    if (!fit.spec.estimators.empty()) fits.push_back(std::move(fit));
+  }
+  return fits;
 }
 
 /// What a result file's run had planned, as far as it was run.
@@ -55,6 +78,7 @@ Plan plan_of(const ResultFile& file) {
       trace.spec.stop = result.at("stop");
     plan.traces.push_back(trace);
   }
+  if (!file.fits.empty()) plan.fits = fits_of(file);
   return plan;
 }
 
