@@ -147,7 +147,7 @@ json row_of(const FitRow& row, const Best& best, const FitJob& job) {
   });
   add(result, "seconds", seconds);
   result["first_call_seconds"] = finite_or_null(median_of(row.first_calls));
-  result["import_seconds"] = finite_or_null(median_of(row.import_seconds));
+  result["import_seconds"] = row.import_seconds;
   result["seeding_seconds"] =
       median_or_null(each(calls, [](const FitCall& call) { return call.seeding_seconds; }));
   result["iterating_seconds"] =

@@ -38,7 +38,7 @@ struct FitRow {
   FitClaims claims;
   bool promises_fixed_point = false;
   nlohmann::json said = nlohmann::json::object();  ///< summary, defaults, outside, library
-  std::vector<double> import_seconds;              ///< By process.
+  double import_seconds = 0;                       ///< Of the first process.
   std::vector<double> first_calls;
   std::vector<FitCall> first_answers;
   std::vector<FitCall> calls;

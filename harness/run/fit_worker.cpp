@@ -178,7 +178,7 @@ class Fits {
           take_turn((turn + seed) % rows_.size(), process, seed);
         }
       }
-      libraries_.clear();
+      each_at_once([&](std::size_t i) { libraries_[i].reset(); });
     }
     return std::move(rows_);
   }
@@ -186,6 +186,7 @@ class Fits {
  private:
   void begin_process(int process) {
     libraries_.resize(rows_.size());
+    // All by this thread, since they are killed with the one that started them.
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i].status != "ok") continue;
       if (!affords(rows_[i], process)) {
@@ -194,17 +195,44 @@ class Fits {
       }
       attempt(i, [&] {
         libraries_[i] = std::make_unique<Library>(python_, job_.estimators[i], job_, shape_);
-        if (process == 0 && !describe(i)) return;
-        rows_[i].import_seconds.push_back(libraries_[i]->setup(job_));
-        call(i, process, 1 + process, true);
+      });
+    }
+    if (process == 0) {
+      begin_first();
+    } else {
+      each_at_once([&](std::size_t i) { attempt(i, [&] { libraries_[i]->setup(job_); }); });
+      for (std::size_t i = 0; i < rows_.size(); ++i) {
+        if (libraries_[i]) attempt(i, [&] { call(i, process, 1 + process, true); });
+      }
+    }
+  }
+
+  /// One by one: imports are timed, and a GPU's memory is looked at, which others would take up meanwhile.
+  void begin_first() {
+    std::vector<json> said(rows_.size());
+    each_at_once([&](std::size_t i) { attempt(i, [&] { said[i] = libraries_[i]->describe(); }); });
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!libraries_[i]) continue;
+      attempt(i, [&] {
+        if (!accepts(i, said[i])) return;
+        rows_[i].import_seconds = libraries_[i]->setup(job_);
+        call(i, 0, 1, true);
       });
     }
   }
 
+  /// Calls `act` with each estimator that has a process, at the same time.
+  template <class Act>
+  void each_at_once(const Act& act) {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < libraries_.size(); ++i) {
+      if (libraries_[i]) threads.emplace_back([&act, i] { act(i); });
+    }
+  }
+
   /// Reads what the estimator says of itself. False: it does not run here, and the row says why.
-  bool describe(std::size_t i) {
+  bool accepts(std::size_t i, const json& said) {
     FitRow& row = rows_[i];
-    const json said = libraries_[i]->describe();
     const json& traits = said.at("traits");
     row.claims.traits = traits_of(traits);
     row.claims.precision = parse_precision(traits.at("precision").get<std::string>());
@@ -264,7 +292,8 @@ class Fits {
     const float* from = nullptr;
     if (job_.iterations > 0) from = first_centroids(seed);
     std::this_thread::sleep_for(kRest);
-    const json answer = library.fit(seed, job_.iterations, from, is_first && row.claims.traits.gpu);
+    const bool watch_gpu = is_first && process == 0 && row.claims.traits.gpu;
+    const json answer = library.fit(seed, job_.iterations, from, watch_gpu);
     FitCall made;
     made.seed = seed;
     made.process = process;
@@ -276,7 +305,7 @@ class Fits {
       if (!is_first) row.peak_bytes = std::max(row.peak_bytes.value_or(0), *peak);
     }
     if (const auto peak = optional_of<double>(answer, "device_peak_bytes")) {
-      row.device_peak_bytes = std::max(row.device_peak_bytes.value_or(0), *peak);
+      row.device_peak_bytes = *peak;
     }
     if (is_first && process == 0) row.said["library"] = library.library();
     const std::string which = "seed " + std::to_string(seed) + ": ";

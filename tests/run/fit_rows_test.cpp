@@ -27,7 +27,7 @@ FitRow row(const std::string& name, std::vector<FitCall> calls) {
   FitRow made;
   made.estimator = name;
   made.calls = std::move(calls);
-  made.import_seconds = {0.1};
+  made.import_seconds = 0.1;
   made.first_calls = {1};
   return made;
 }
