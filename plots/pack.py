@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page has folded away, and pictures further down, packed: a tenth of the text, which the
+"""What a page has folded away, and later or large pictures, packed: a tenth of the text, which the
 browser unpacks when the rest is shown (plots/templates/report.js), so that a long report opens at
 once."""
 

@@ -42,7 +42,7 @@ function sortable(table) {
 }
 document.querySelectorAll("table.sortable").forEach(sortable);
 
-// Parts of a report that are folded away, and the later pictures of a section, come packed (plots/pack.py). They are unpacked one after
+// Parts of a report that are folded away, and the later or large pictures of a section, come packed (plots/pack.py). They are unpacked one after
 // the other when the page stands, so that it opens at once and searching it still finds all.
 async function unpack(script) {
   const place = script.parentElement;
