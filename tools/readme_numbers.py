@@ -452,14 +452,14 @@ def picture(_: Machines, block: dict[str, Any]) -> str:
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
     """Of whole fits, of exact next to a baseline, next to the limit, of claims of the sources."""
-    parts = [_of_whole_fits, _against_baseline, _next_to_the_limit, _of_the_sources]
-    return "".join(f"- {part(machines, block)}\n" for part in parts)
+    said = [_of_whole_fits(machines, own) for own in block["fits"]]
+    parts = [_against_baseline, _next_to_the_limit, _of_the_sources]
+    return "".join(f"- {text}\n" for text in [*said, *(part(machines, block) for part in parts)])
 
 
-def _of_whole_fits(machines: Machines, block: dict[str, Any]) -> str:
-    own = block["fits"]
+def _of_whole_fits(machines: Machines, own: dict[str, Any]) -> str:
     result = machines.result(own["machine"], own["experiment"])
-    return readme_studies.whole_fits(result, own["estimator"], own["yardstick"])
+    return readme_studies.whole_fits(result, own["estimator"], own["yardstick"], own["title"])
 
 
 def seeds(machines: Machines, block: dict[str, Any]) -> str:

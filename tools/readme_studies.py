@@ -32,41 +32,46 @@ def _between(values: Iterable[float], text: Any = digits) -> str:
 # --- Whole fits ------------------------------------------------------------------------------
 
 
-def whole_fits(result: Result, own: str, yardstick: str) -> str:
+def whole_fits(result: Result, own: str, yardstick: str, title: str) -> str:
     """How soon `own` is within 1 % of the best, and what the others need for it."""
     fits = [study for study in result.studies if study["study"] == FIT]
     done = [rows for study in fits if own in (rows := _whole_rows(study))]
     mine = [rows[own] for rows in done]
     ahead = [row for row in mine if row["over_quickest"] == 1]
-    others = [[row for name, row in rows.items() if name not in (own, yardstick)] for rows in done]
-    tried = [rows for rows in others if rows]
-    near = [found for rows in tried if (found := _there(rows))]
-    shorter = [
-        row
-        for rows, row_of_own in zip(others, mine, strict=True)
-        for row in rows
-        if row["seconds"] < row_of_own["seconds"]
-    ]
-    bases = [rows[yardstick] for rows in done if yardstick in rows]
+    tried, near, shorter, slower = 0, [], [], []
+    for rows in done:
+        base = [row for name, row in rows.items() if name == yardstick]
+        others = [row for name, row in rows.items() if name not in (own, yardstick)]
+        slower += [*_times(base, rows[own])]
+        near += sorted(_times(others, rows[own]))[:1]
+        tried += bool(others)
+        shorter += [row for row in others if row["seconds"] < rows[own]["seconds"]]
+    on_gpu = bool(captions.gpus_of(result))
     used = captions.gpus_used(result)
+    with_what = f", {used} each" if used else ""
+    if not on_gpu:
+        with_what = f" with {many(result.context['threads'], 'thread')}"
     text = (
-        f"**A whole fit is short.** On {captions.machine_name(result)}"
-        f"{f', {used} each' if used else ''}, `{own}` is first within 1 % of the best inertia at "
-        f"{_share(ahead, done)} [fits](docs/fits.md) of `{result.experiment}` that ran, from host "
-        "memory to host memory"
+        f"**{title}** On {captions.machine_name(result)}{with_what}, `{own}` is first within 1 % "
+        f"of the best inertia at {_share(ahead, done)} [fits](docs/fits.md) of "
+        f"`{result.experiment}`"
+        f"{' that ran' if len(done) < len(fits) else ''}"
+        f"{' at quick scale' if result.scale == 'quick' else ''}"
+        f"{', from host memory to host memory' if on_gpu else ''}"
     )
     if ahead:
         text += f": in {_between((row['seconds_to_near_best'] for row in ahead), seconds)}"
     rest = []
-    if slower := [found for row in bases if (found := _there([row]))]:
-        title = bases[0]["library"].partition(" ")[0]
-        rest.append(f"{title} on the CPU takes {_between(slower)} times as long")
+    if slower:
+        library = next(rows[yardstick]["library"] for rows in done if yardstick in rows)
+        where = " on the CPU" if on_gpu else ""
+        rest.append(f"{library.partition(' ')[0]}{where} takes {_between(slower)} times as long")
     if near:
-        rest.append(
-            f"GPU libraries {_between(near)} times at {len(near)} of {many(len(tried), 'fit')}"
-        )
+        who = "GPU" if on_gpu else "other" if rest else "Other"
+        times = f"{_between(near)} times at {len(near)} of {many(tried, 'fit')}"
+        rest.append(f"{who} libraries {times}")
     text += f". {', '.join(rest)}" if rest else ""
-    if near and len(near) < len(tried):
+    if near and len(near) < tried:
         text += "; at the others their defaults do not come that near"
     text += "."
     if shorter:
@@ -86,9 +91,14 @@ def _whole_rows(study: dict[str, Any]) -> dict[str, Row]:
     }
 
 
-def _there(rows: Sequence[Row]) -> float | None:
-    """Of the quickest of them that came within 1 %, over the quickest of all."""
-    return min((row["over_quickest"] for row in rows if row["over_quickest"]), default=None)
+def _times(rows: Iterable[Row], own: Row) -> Iterable[float]:
+    """What those of them that come within 1 % need for it, over what `own` does."""
+    needs = own["seconds_to_near_best"]
+    return (
+        there / needs
+        for row in rows
+        if needs and (there := row["seconds_to_near_best"]) is not None
+    )
 
 
 def _share(some: Sequence[Any], of: Sequence[Any]) -> str:
