@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "datasets/python_sets.h"
+#include "harness/run/estimate.h"
 #include "harness/run/measuring.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/plan_jobs.h"
@@ -63,31 +64,35 @@ class Run {
   struct Pending {
     Part part;
     std::string name;
-    std::function<json()> run;  ///< Its result as the journal has it; null when interrupted.
+    std::optional<double> seconds;  ///< Estimated.
+    std::function<json()> run;      ///< Its result as the journal has it; null when interrupted.
   };
 
   /// Before anything is measured, so that a broken file is found first.
   void prepare() {
     prepare_cells();
+    const int threads = asked_.settings.threads;
     for (const auto& trace : asked_.plan.traces) {
       prepare_unit(
           trace, &trace.task, points_scalar(trace.precision),
+          estimated_seconds(trace, asked_.plan.sampling),
           [this, &trace](const TaskFiles* files) { return recorder_.record(trace, *files); });
     }
     for (const auto& study : asked_.plan.studies) {
-      prepare_unit(study, study.task ? &*study.task : nullptr, ScalarType::f32,
-                   [this, &study](const TaskFiles* files) {
-                     const auto reply = workers_.run(job_of(study, files, asked_.settings.threads),
-                                                     study.spec.timeout_seconds);
+      prepare_unit(study, study.task ? &*study.task : nullptr, ScalarType::f32, std::nullopt,
+                   [this, &study, threads](const TaskFiles* files) {
+                     const auto reply =
+                         workers_.run(job_of(study, files, threads), study.spec.timeout_seconds);
                      return reply.interrupted ? json() : reply.result;
                    });
     }
     for (const auto& fit : asked_.plan.fits) {
-      prepare_unit(fit, &fit.task, ScalarType::f32, [this, &fit](const TaskFiles* files) {
-        const auto reply =
-            workers_.run(job_of(fit, *files, asked_.settings.threads), fit.spec.timeout_seconds);
-        return reply.interrupted ? json() : reply.result;
-      });
+      prepare_unit(fit, &fit.task, ScalarType::f32, estimated_seconds(fit, threads),
+                   [this, &fit, threads](const TaskFiles* files) {
+                     const auto reply =
+                         workers_.run(job_of(fit, *files, threads), fit.spec.timeout_seconds);
+                     return reply.interrupted ? json() : reply.result;
+                   });
     }
     if (!InterruptGuard::interrupted()) state_.agree_on_datasets(preparation_.datasets());
   }
@@ -129,7 +134,7 @@ class Run {
   /// `task`: null for a unit that takes no data. A unit without data is done with: the journal records why.
   template <class PlannedUnit>
   void prepare_unit(const PlannedUnit& unit, const Task* task, ScalarType scalar,
-                    std::function<json(const TaskFiles*)> run) {
+                    std::optional<double> seconds, std::function<json(const TaskFiles*)> run) {
     const std::string& name = unit.name();
     if (InterruptGuard::interrupted() || !unit.to_run() || !state_.wants(unit.kPart, name)) return;
     const auto skip = [&](const std::string& reason) {
@@ -146,9 +151,10 @@ class Run {
     } catch (const EnvironmentError& error) {
       return state_.remember(unit.kPart, name, to_json(data_not_made(error.what())));
     }
-    pending_.push_back({unit.kPart, name, [run = std::move(run), files = std::move(files)] {
-                          return run(files ? &*files : nullptr);
-                        }});
+    pending_.push_back(
+        {unit.kPart, name, seconds, [run = std::move(run), files = std::move(files)] {
+           return run(files ? &*files : nullptr);
+         }});
   }
 
   static JobResult data_not_made(const std::string& why) {
@@ -186,13 +192,26 @@ class Run {
   }
 
   void carry_out_pending() {
-    for (const auto& [part, name, run] : pending_) {
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
       if (InterruptGuard::interrupted()) return;
-      state_.progress().note(state_.name() + ": " + to_string(part) + " " + name);
+      const auto& [part, name, seconds, run] = pending_[i];
+      state_.progress().update(i, pending_.size(),
+                               state_.name() + ": " + to_string(part) + " " + name,
+                               estimated_seconds_from(i));
       const json result = run();
       if (result.is_null()) return;
       state_.remember(part, name, result);
     }
+  }
+
+  /// Of this and all behind it; below 0 where one of them is not estimated.
+  [[nodiscard]] double estimated_seconds_from(std::size_t first) const {
+    double all = 0;
+    for (std::size_t i = first; i < pending_.size(); ++i) {
+      if (!pending_[i].seconds) return -1;
+      all += *pending_[i].seconds;
+    }
+    return all;
   }
 
   const RunRequest& asked_;

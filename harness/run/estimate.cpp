@@ -115,14 +115,15 @@ double seconds_of(const PlannedFit& fit, int threads) {
   const double rate = threads * kLibraryRate * share_of_full_rate(shape);
   // A problem has d / problems of the columns, so that all have the operations of one.
   const double iteration = operations_zechner(shape) / rate;
-  const auto iterations = static_cast<double>(spec.iterations > 0 ? spec.iterations : kFitIterations);
+  const auto iterations =
+      static_cast<double>(spec.iterations > 0 ? spec.iterations : kFitIterations);
   const double call = static_cast<double>(shape.n) * kFitSecondsPerPoint +
                       std::max(1, spec.starts) * iterations * iteration;
   const double calls = spec.processes * call + std::min(spec.seeds * call, spec.max_seconds);
-  const double look = 4 * operations_2nkd(shape) /
-                      (kFusedRate * share_of_full_rate(shape) * threads);
-  const double one = calls + look * (spec.seeds + spec.processes) +
-                     spec.processes * kEstimatorSeconds;
+  const double look =
+      4 * operations_2nkd(shape) / (kFusedRate * share_of_full_rate(shape) * threads);
+  const double one =
+      calls + look * (spec.seeds + spec.processes) + spec.processes * kEstimatorSeconds;
   return static_cast<double>(spec.estimators.size()) * one + points_read(shape);
 }
 
@@ -137,6 +138,14 @@ double estimated_seconds_of_first(const Cell& cell, int threads) {
   alone.sampling.max_seconds /= alone.sampling.processes;
   alone.sampling.processes = 1;
   return kShareThatRunsTook * seconds_of(alone, threads);
+}
+
+double estimated_seconds(const PlannedTrace& trace, const Sampling& sampling) {
+  return kShareThatRunsTook * seconds_of(trace, sampling);
+}
+
+double estimated_seconds(const PlannedFit& fit, int threads) {
+  return kShareThatRunsTook * seconds_of(fit, threads);
 }
 
 double estimated_seconds(const Plan& plan, int threads) {

@@ -14,6 +14,10 @@ namespace kmeans {
 /// reach on a processor with vector instructions. Studies and further processes are not in it.
 double estimated_seconds(const Plan& plan, int threads);
 
+/// The same of one trace, and of one fit.
+double estimated_seconds(const PlannedTrace& trace, const Sampling& sampling);
+double estimated_seconds(const PlannedFit& fit, int threads);
+
 /// The same of the first process of a cell alone, without the exact trajectory.
 double estimated_seconds_of_first(const Cell& cell, int threads);
 
