@@ -30,6 +30,8 @@ const GpuDevice* current_gpu() { return nullptr; }
 
 std::optional<GpuMemory> gpu_memory() { return std::nullopt; }
 
+bool gpu_has_room(double /*bytes*/) { return true; }
+
 void keep_gpu_memory(bool /*keeps*/) {}
 void gpu_synchronize() {}
 

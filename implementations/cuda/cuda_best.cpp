@@ -72,12 +72,6 @@ std::vector<std::string> families_for(const Shape& shape) {
   return families;
 }
 
-/// Of GPU memory.
-double free_bytes() {
-  const auto memory = kmeans::gpu_memory();
-  return memory ? static_cast<double>(memory->free_bytes) : 0;
-}
-
 /// The one that needs the least memory.
 std::string smallest_of(const std::vector<std::string>& families, const Shape& shape,
                         bool counted) {
@@ -92,10 +86,10 @@ double least_bytes(const Shape& shape, bool counted) {
 }
 
 /// The points once more besides a family that has its own, in another order.
-bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape, double room) {
+bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape) {
   double most = 0;
   for (const auto& family : families) most = std::max(most, bytes_of(family, shape, false));
-  return most + kmeans::cuda::bytes_of_rows(shape) <= room;
+  return kmeans::gpu_has_room(most + kmeans::cuda::bytes_of_rows(shape));
 }
 
 /// Families whose kernels this process has loaded.
@@ -130,17 +124,13 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     const bool counted = problem.is_counted();
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
     auto families = families_for(shape);
-    const std::string smallest = smallest_of(families, shape, counted);
-    const double room = free_bytes();
-    std::erase_if(families, [&](const std::string& family) {
-      return family != smallest && needed(family) > room;
-    });
+    leave_those_with_room(families, smallest_of(families, shape, counted));
     const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
     families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
     // A family that begins again in each iteration gains nothing from bounds.
     if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
     if (rows_ == nullptr &&
-        (counted || (families.size() > 1 && has_room_for_rows(families, shape, room)))) {
+        (counted || (families.size() > 1 && has_room_for_rows(families, shape)))) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = families.front();
@@ -189,9 +179,21 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
                : bytes;
   }
 
+  /// And `smallest`, whatever room there is.
+  void leave_those_with_room(std::vector<std::string>& families,
+                             const std::string& smallest) const {
+    double most = 0;
+    for (const auto& family : families) most = std::max(most, needed(family));
+    if (kmeans::gpu_has_room(most)) return;
+    const auto room = static_cast<double>(kmeans::gpu_memory()->free_bytes);
+    std::erase_if(families, [&](const std::string& family) {
+      return family != smallest && needed(family) > room;
+    });
+  }
+
   /// Null: there is no room for it.
   std::unique_ptr<Family> make(const std::string& name) {
-    if (name != first_ && needed(name) > free_bytes()) return nullptr;
+    if (name != first_ && !kmeans::gpu_has_room(needed(name))) return nullptr;
     auto family = kmeans::cuda::make_family(name, problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);

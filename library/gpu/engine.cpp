@@ -102,18 +102,15 @@ std::string problem_with(const kmeans::Problem<float>& problem, const kmeans::Tr
     const kmeans::Support support = traits.supports(shape);
     if (!support.ok) return support.reason;
   }
-  const auto memory = kmeans::gpu_memory();
   double needed = traits.device_bytes(shape);
   if (problem.is_counted()) {
     needed = traits.counted_device_bytes(shape);
     const bool sent = kmeans::cuda::SharedRows::of(problem.points, shape.n * shape.d) != nullptr;
     if (sent) needed -= kmeans::cuda::bytes_of_rows(shape);
   }
-  if (memory && needed > static_cast<double>(memory->free_bytes)) {
-    return "it needs " + gigabytes(needed) + " of GPU memory, of which " +
-           gigabytes(static_cast<double>(memory->free_bytes)) + " are free";
-  }
-  return "";
+  if (kmeans::gpu_has_room(needed)) return "";
+  return "it needs " + gigabytes(needed) + " of GPU memory, of which " +
+         gigabytes(static_cast<double>(kmeans::gpu_memory()->free_bytes)) + " are free";
 }
 
 /// In place where that is possible. Null, and why not: they are not in the memory of the GPU in use.

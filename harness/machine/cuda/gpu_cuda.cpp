@@ -129,6 +129,13 @@ std::optional<GpuMemory> gpu_memory() {
   return GpuMemory{static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
 }
 
+bool gpu_has_room(double bytes) {
+  if (current_gpu() == nullptr) return true;
+  bind_gpu();
+  const auto kept = static_cast<double>(cuda::DeviceMemory::of_process().kept(chosen));
+  return bytes <= kept + kSpareGpuBytes || bytes <= static_cast<double>(gpu_memory()->free_bytes);
+}
+
 void keep_gpu_memory(bool keeps) { cuda::DeviceMemory::of_process().keep(keeps); }
 
 void gpu_synchronize() { KMEANS_CUDA(cudaDeviceSynchronize()); }
