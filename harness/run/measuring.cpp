@@ -202,7 +202,7 @@ std::string Measuring::headline_of(const CellState& state) const {
   const json& whole = cell.at("whole_call_seconds").at("20");
   if (whole.is_number()) {
     text += ", " + format_seconds(whole.get<double>()) +
-            " for a call of 20 iterations with setup, by these times";
+            " for setup and 20 iterations, by these times";
   }
   if (!cell.at("noted").empty()) {
     text += ", noted: " + cell.at("noted").front().get<std::string>();

@@ -29,8 +29,8 @@ NOUNS = {
     "stage_seconds": ("time per iteration", SECONDS),
     "stage_share": ("share", PERCENT),
     "stage_speedup": ("speed-up", TIMES),
-    "call_seconds": ("whole-call time", SECONDS),
-    "call_speedup": ("whole-call speed-up", TIMES),
+    "call_seconds": ("time with setup", SECONDS),
+    "call_speedup": ("speed-up with setup", TIMES),
     "call_share": ("share", PERCENT),
     "ceiling": ("measured limit", ""),
     "status": ("status", ""),
@@ -73,7 +73,7 @@ def _plain_subject(test: dict[str, Any]) -> str:
         over = f" over {_ceiling(test['over'])}" if "over" in test else ""
         return f"{noun} {_ceiling(test['ceiling'])}{over}"
     if quantity == "call_share":
-        noun += f" of {_call_parts(test)} in whole calls"
+        noun += f" of {_call_parts(test)} in a run with setup"
     elif quantity == "stage_share":
         noun += f" of the {stages_text(test['stage'])}"
     elif "stage" in test:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds of a whole call over its number of iterations T: setup, once, and T iterations at the
+"""Seconds of setup and T iterations over T: setup, once, and T iterations at the
 median. Where two lines cross, another variant is the faster one for longer calls."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             if panel is not None and ax is not None:
                 _draw_panel(ax, result, panel.cells)
         if axes_row[0] is not None:
-            axes_row[0].set_ylabel("time of a whole call")
+            axes_row[0].set_ylabel("time of setup and T iterations")
     order = {c.variant + c.precision: whole_call_seconds(c, WHOLE_CALLS[-1]) for c in _known(cells)}
     series = [s for s in series_of(cells) if _known(s.cells)]
     series.sort(key=lambda s: -(order.get(s.first.variant + s.first.precision) or 0.0))
@@ -47,7 +47,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
 
 
 def _draw_panel(ax: Axes, result: Result, cells: Sequence[Cell]) -> None:
-    panels.numeric_x(ax, "iterations of the call, T", list(WHOLE_CALLS))
+    panels.numeric_x(ax, "iterations, T", list(WHOLE_CALLS))
     gaps: list[tuple[float, style.Color]] = []
     for cell in cells:
         look, setup = style.look_of(result, cell), call_setup_seconds(cell)
@@ -77,7 +77,7 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     cells = cells_of(result, figure)
     calls = listed([str(steps) for steps in WHOLE_CALLS])
     notes = [
-        "A whole call of T iterations: setup, which happens once, and T iterations at the median; "
+        "Setup, which happens once, and T iterations at the median; "
         f"marks at T = {calls}, with the iterations' interval alone."
     ]
     if any(c.backend == "python" for c in cells):

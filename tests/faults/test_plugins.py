@@ -119,7 +119,7 @@ def test_plugins_are_measured_next_to_others(bench, write, experiment, lloyd, pr
     words = [word for plugin in plugins.values() for word in ("--plugin", plugin)]
     run = bench("run", file, "--out", tmp_path / "out", *words)
     assert run.returncode == 4, run.stdout + run.stderr
-    assert " for a call of 20 iterations" in run.stdout + run.stderr
+    assert " for setup and 20 iterations" in run.stdout + run.stderr
     result = json.loads((tmp_path / "out" / "demo-changed.json").read_text())
     cells = {cell["variant"]: cell for cell in result["cells"]}
     status = {name: cell["status"] for name, cell in cells.items()}
