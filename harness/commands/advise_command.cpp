@@ -22,7 +22,7 @@
 #include "harness/record/limit.h"
 #include "harness/record/result_file.h"
 #include "harness/run/best.h"
-#include "harness/support/build_info.h"
+#include "harness/run/machine_folder.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_member.h"
@@ -203,7 +203,7 @@ std::string started(const ResultFile& file) {
 
 std::string results_folder(const AdviseOptions& options) {
   if (!options.machine.empty()) return options.machine;
-  return (std::filesystem::path(require_source_root()) / "results" / machine_id()).string();
+  return results_of_this_machine().string();
 }
 
 std::vector<ResultFile> results_of(const AdviseOptions& options) {
@@ -330,7 +330,7 @@ void add_advise_command(CLI::App& app, Action& action) {
   size("--d", options->shape.d, "Coordinates of a point");
   size("-k,--clusters", options->shape.k, "Number of clusters, 1 to n");
   command->add_option("--machine", options->machine,
-                      "Folder of results, or a result file [results/<machine>, this one]");
+                      "Folder of results, or a result file [of a machine like this one]");
   command
       ->add_option("--iterations", options->iterations,
                    "Iterations of a fit; how many until no label changes, nobody knows before")

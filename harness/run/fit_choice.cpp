@@ -9,7 +9,7 @@
 #include "harness/record/measures.h"
 #include "harness/record/result_file.h"
 #include "harness/run/estimate.h"
-#include "harness/support/build_info.h"
+#include "harness/run/machine_folder.h"
 #include "harness/support/errors.h"
 #include "harness/support/memory_left.h"
 #include "harness/support/text.h"
@@ -67,7 +67,7 @@ std::string by(bool on_file) { return on_file ? "by results on file" : "by rough
 
 std::vector<AdviceSeries> series_here() {
   try {
-    const auto folder = std::filesystem::path(require_source_root()) / "results" / machine_id();
+    const auto folder = results_of_this_machine();
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) return {};
     return series_of(load_results(folder));
