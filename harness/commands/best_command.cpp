@@ -353,8 +353,9 @@ void print_problem(const PlannedBest& planned, const BestOptions& options, int t
                counted(threads, "thread", "threads").c_str(), options.seconds);
   if (options.problem.iterations < options.fit) {
     std::fprintf(words(options),
-                 "Times are of the first %s: the budget goes to more variants first.\n",
-                 counted(options.problem.iterations, "iteration", "iterations").c_str());
+                 "Times are of the first %s: the budget goes to more variants first%s.\n",
+                 counted(options.problem.iterations, "iteration", "iterations").c_str(),
+                 options.problem.whole > 0 ? ", then to whole fits of the quickest" : "");
   }
   std::fflush(words(options));
 }
@@ -401,8 +402,9 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
   std::string why;
   const Shape& shape = planned.plan.cells.front().task.shape;
   const std::string unchosen = variant_for_fit(shape, options.fit, threads, false, why).traits.name;
-  const BestTable table = best_table(result, {options.fit, cache_bytes, unchosen},
-                                     absent_variants(planned, result, only));
+  const BestTable table =
+      best_table(result, {options.fit, cache_bytes, unchosen, !options.only.empty()},
+                 absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
     const std::string sentence =
@@ -449,6 +451,10 @@ PlannedBest plan_within_budget(BestOptions& options, const nlohmann::json& varia
   for (const int iterations : kIterations) {
     if (is_short_enough()) break;
     if (iterations < options.problem.iterations) planned = plan(iterations);
+  }
+  if (options.length && options.length->settled && options.problem.iterations < options.fit) {
+    options.problem.whole = options.fit;
+    planned = plan(options.problem.iterations);
   }
   return planned;
 }

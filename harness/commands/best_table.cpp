@@ -44,6 +44,7 @@ struct Row {
   std::optional<double> fit;
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
+  std::int64_t iterations = 0;  ///< That were timed: those of a fit, or the first of them.
   std::size_t processes = 0;
   std::size_t samples = 0;  ///< Of all processes.
   std::string apart;        ///< Which processes disagree with the others; empty: none.
@@ -94,6 +95,7 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   if (cell.at("backend") != "python") {
     row.fit = row.setup + static_cast<double>(asked.fit) * row.iteration;
   }
+  row.iterations = cell.value("iterations", asked.fit);
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
   if (const auto limit = machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu,
@@ -156,20 +158,30 @@ std::string of_yours(const Row& row, const std::vector<Row>& rows) {
              : formatted("yours, %.3g times ahead of %s", 1 / *ratio, other->variant.c_str());
 }
 
+constexpr std::ptrdiff_t kTimedColumn = 3;
+
 constexpr std::array kKinds{AnswerKind::exact, AnswerKind::certified, AnswerKind::approximate};
 
 std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* baseline,
                   std::int64_t fit) {
+  const bool all_whole =
+      std::ranges::all_of(rows, [&](const Row& row) { return row.iterations >= fit; });
   std::vector<std::vector<std::string>> lines{
-      {"variant", "", "iteration", "setup", "fit of " + counted(fit, "iteration", "iterations"),
-       "of the limit", "scikit-learn takes", "processes", "answer"}};
+      {"variant", "", "iteration", all_whole ? "" : "timed", "setup",
+       "fit of " + counted(fit, "iteration", "iterations"), "of the limit", "scikit-learn takes",
+       "processes", "answer"}};
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
-    lines.push_back({row.variant, row.precision, with_spread(row), format_seconds(row.setup),
-                     row.fit ? format_seconds(*row.fit) : "-",
+    const std::string timed =
+        row.iterations >= fit ? "all" : "first " + std::to_string(row.iterations);
+    lines.push_back({row.variant, row.precision, with_spread(row), all_whole ? "" : timed,
+                     format_seconds(row.setup), row.fit ? format_seconds(*row.fit) : "-",
                      row.share ? format_percent(*row.share) : "-", against(row, baseline),
                      std::to_string(row.processes),
                      answer_of(row) + (row.yours ? "; " + of_yours(row, rows) : "")});
+  }
+  if (all_whole) {
+    for (auto& line : lines) line.erase(line.begin() + kTimedColumn);
   }
   if (lines.size() == 1) return "";
   return std::string(title_of(kind)) + "\n" + aligned(lines) + "\n";
@@ -306,7 +318,14 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
     text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
   }
   text += ".";
-  if (second == nullptr) text += " Whether others are faster, more --seconds would show.";
+  if (first.iterations < asked.fit) {
+    text += " That is expected from its first " +
+            counted(first.iterations, "iteration", "iterations") + ".";
+  }
+  if (first.processes == 1) text += " One process has timed it.";
+  if (second == nullptr && !asked.narrowed) {
+    text += " Whether others are faster, more --seconds would show.";
+  }
   if (first.unsteady) {
     text += " Its processes disagree (" + first.apart + "), and the slowest is meant.";
   } else if (!first.apart.empty()) {
@@ -340,6 +359,7 @@ std::string in_longer_fits(const std::vector<const Row*>& own, std::int64_t fit)
   auto from = static_cast<double>(kLongestFit);
   for (const Row* row : own) {
     if (!row->fit || !first.fit || row->high >= first.low) continue;
+    if (row->iterations != first.iterations) continue;  // later iterations may be quicker
     const double even = (row->setup - first.setup) / (first.iteration - row->iteration);
     if (even >= from || even < static_cast<double>(fit)) continue;
     from = even;
@@ -420,12 +440,32 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const json& ce
   return std::nullopt;
 }
 
+/// Of the cells of a variant that have a fit's first iterations and all of them: all, where these were measured.
+json standing(const json& cells) {
+  json all = json::array();
+  for (const auto& cell : cells) {
+    const auto same = [&](const json& other) {
+      return other.at("variant") == cell.at("variant") &&
+             other.at("precision") == cell.at("precision");
+    };
+    const auto other = std::find_if(all.begin(), all.end(), same);
+    if (other == all.end()) {
+      all.push_back(cell);
+      continue;
+    }
+    const bool more = cell.value("iterations", 0) > other->value("iterations", 0);
+    const json& whole = more ? cell : *other;
+    if (more == (whole.at("status") != "skipped")) *other = cell;
+  }
+  return all;
+}
+
 }  // namespace
 
 BestTable best_table(const json& result, const BestAsked& asked,
                      const std::vector<Absent>& absent) {
   const json& ceilings = result.at("context").at("ceilings");
-  const json& cells = result.at("cells");
+  const json cells = standing(result.at("cells"));
   std::vector<Row> rows;
   for (const auto& cell : cells) {
     if (has_number(cell)) rows.push_back(row_of(cell, ceilings, asked));

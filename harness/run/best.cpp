@@ -25,9 +25,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProcesses = 3;         // of a cell at the front
-constexpr int kMaxProcesses = 7;      // of one whose processes disagree, as in a run
-constexpr double kFront = 1.5;        // times the quickest fit
+constexpr int kProcesses = 3;     // of a cell at the front
+constexpr int kMaxProcesses = 7;  // of one whose processes disagree, as in a run
+constexpr double kFront = 1.5;    // times the quickest fit
+constexpr double kMayLead = 4;    // by the first iterations alone, of who skips work in later ones
+// A process makes them to be certified, to be profiled, and at least once to be timed.
+constexpr double kPassesOfProcess = 4;
 constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
 constexpr double kShareOfProcess = 0.25;
 constexpr double kShareOfUnknown = 0.5;  // while nothing is known of anybody
@@ -78,6 +81,31 @@ bool wants_more(const CellNews& news) {
   const auto count = static_cast<int>(news.processes.size());
   if (count < kProcesses) return true;
   return count < kMaxProcesses && !agreement_of(medians_of(news)).majority();
+}
+
+bool skips_work(const Cell& cell) {
+  const RegisteredVariant* variant = find_variant(cell.key.variant);
+  return variant != nullptr && variant->traits.skips_work;
+}
+
+bool of_one_variant(const Cell& a, const Cell& b) {
+  return a.key.variant == b.key.variant && a.key.shape.precision == b.key.shape.precision;
+}
+
+/// The quickest fit of each kind, of all whose fit is known. Who is unsteady counts by its slowest process.
+std::map<AnswerKind, double> quickest_fits(const std::vector<const CellNews*>& news,
+                                           std::int64_t iterations) {
+  std::map<AnswerKind, double> best;
+  for (const CellNews* one : news) {
+    if (!is_timed(*one) || one->cell->backend == "python") continue;
+    const auto medians = medians_of(*one);
+    const bool steady = agreement_of(medians).majority();
+    const double fit =
+        fit_seconds(*one, iterations, steady ? median_of(medians) : std::ranges::max(medians));
+    const auto known = best.emplace(kind_of(*one), fit).first;
+    known->second = std::min(known->second, fit);
+  }
+  return best;
 }
 
 bool is_plugin(const Cell& cell) {
@@ -134,7 +162,12 @@ json best_variants(const Pattern& only, const std::vector<Precision>& precisions
 Experiment best_experiment(const BestProblem& problem, const json& variants, double seconds) {
   json shape{{"k", problem.k}};
   if (problem.file.empty()) shape.update({{"n", problem.n}, {"d", problem.d}});
-  const json scale{{"sweep", json::array({shape})},
+  json shapes = json::array({shape});
+  if (problem.whole > problem.iterations) {
+    shape["iterations"] = problem.whole;
+    shapes.push_back(shape);
+  }
+  const json scale{{"sweep", shapes},
                    {"iterations", problem.iterations},
                    {"processes", kProcesses},
                    {"max_seconds", std::max(1e-3, kShareOfCell * seconds)},
@@ -160,7 +193,10 @@ const char* title_of(AnswerKind kind) {
 }
 
 void BudgetChooser::rank(const std::vector<CellNews>& news) {
+  few_ = std::numeric_limits<std::int64_t>::max();
+  for (const auto& one : news) few_ = std::min(few_, one.cell->key.iterations);
   for (const auto& one : news) {
+    if (is_whole(*one.cell)) continue;
     order_.push_back(one.cell);
     expected_[one.cell] = estimated_seconds_of_first(*one.cell, threads_);
   }
@@ -203,21 +239,13 @@ Choice BudgetChooser::first_of(const Cell& cell, bool any_known) const {
 
 std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
                                              double& seconds) const {
-  std::map<AnswerKind, double> best;
-  for (const auto& one : news) {
-    // Who has no fit leads nobody.
-    if (!is_timed(one) || one.cell->backend == "python") continue;
-    const auto medians = medians_of(one);
-    const bool steady = agreement_of(medians).majority();
-    const double fit =
-        fit_seconds(one, fit_, steady ? median_of(medians) : std::ranges::max(medians));
-    const auto known = best.emplace(kind_of(one), fit).first;
-    known->second = std::min(known->second, fit);
-  }
+  const auto all = standing(news);
+  const auto best = quickest_fits(all, fit_);
   const double left = left_();
   std::optional<Choice> choice;
   std::pair fewest{std::numeric_limits<int>::max(), 0.0};
-  for (const auto& one : news) {
+  for (const CellNews* known : all) {
+    const CellNews& one = *known;
     if (!is_timed(one) || !wants_more(one)) continue;
     const double fit = fit_seconds(one, fit_, median_of(medians_of(one)));
     const auto leader = best.find(kind_of(one));
@@ -238,6 +266,56 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
   return choice;
 }
 
+std::vector<const CellNews*> BudgetChooser::standing(const std::vector<CellNews>& news) const {
+  std::vector<const CellNews*> all;
+  for (const auto& one : news) {
+    const bool replaced = std::ranges::any_of(news, [&](const CellNews& other) {
+      return is_whole(*other.cell) && !is_whole(*one.cell) && is_timed(other) &&
+             of_one_variant(*one.cell, *other.cell);
+    });
+    if (!replaced) all.push_back(&one);
+  }
+  return all;
+}
+
+std::optional<Choice> BudgetChooser::whole_fit(const std::vector<CellNews>& news) const {
+  std::vector<const CellNews*> first_ones;
+  for (const auto& one : news) {
+    if (!is_whole(*one.cell)) first_ones.push_back(&one);
+  }
+  const auto best = quickest_fits(first_ones, fit_);
+  std::optional<std::pair<double, Choice>> quickest;
+  const double left = left_();
+  for (const auto& one : news) {
+    if (!is_whole(*one.cell) || !one.processes.empty() || one.stopped) continue;
+    const auto first = std::ranges::find_if(
+        first_ones, [&](const CellNews* known) { return of_one_variant(*known->cell, *one.cell); });
+    if (first == first_ones.end() || !is_timed(**first)) {
+      return Choice{one.cell, 0, true, "its first iterations have no time"};
+    }
+    const double iteration = median_of(medians_of(**first));
+    const double fit = fit_seconds(**first, fit_, iteration);
+    const auto leader = best.find(kind_of(one));
+    const double most = skips_work(*one.cell) ? kMayLead : kFront;
+    const bool may_lead = leader == best.end() || fit <= most * leader->second;
+    if (!may_lead && one.cell->key.variant != kBestBaseline) {
+      return Choice{one.cell, 0, true, "by its first iterations it is far behind"};
+    }
+    const double expected = (*first)->processes.front()->wall_seconds +
+                            kPassesOfProcess * static_cast<double>(fit_ - few_) * iteration;
+    if (expected > left) {
+      return Choice{one.cell, 0, true,
+                    "its first iterations alone were timed: all are expected to take " +
+                        format_seconds(expected) + ", with " + format_seconds(left) + " left"};
+    }
+    if (quickest && quickest->first <= fit) continue;
+    const double limit = std::min(left, std::max(kLeastOfProcess, kHopeless * expected));
+    quickest = {fit, Choice{one.cell, limit, false, "given up after " + format_seconds(limit)}};
+  }
+  if (!quickest) return std::nullopt;
+  return std::move(quickest->second);
+}
+
 std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
   if (order_.empty()) rank(news);
   double seconds = 0;
@@ -247,9 +325,13 @@ std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
                                   [&](const CellNews& known) { return known.cell == cell; });
     if (one == news.end() || !one->processes.empty() || one->stopped) continue;
     // Certainty about the front first, where it costs little compared with a look at another.
-    if (more && seconds <= kCheap * expected_.at(cell)) break;
+    if (more && seconds <= kCheap * expected_.at(cell)) {
+      ++asked_[more->cell];
+      return more;
+    }
     return first_of(*cell, std::ranges::any_of(news, is_timed));
   }
+  if (auto whole = whole_fit(news)) return whole;
   if (more) ++asked_[more->cell];
   return more;
 }

@@ -36,6 +36,8 @@ struct BestProblem {
   std::int64_t k = 0;
   std::string init;
   std::int64_t iterations = 10;
+  std::int64_t whole =
+      0;  ///< Iterations of a fit, of which those are the first; 0: no more than those are timed.
 };
 
 /// The description of its data set, without n and d. Throws InputError for an unknown generator.
@@ -56,7 +58,8 @@ const char* title_of(AnswerKind kind);
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
 /// compared with the next. No process outlasts the budget, no first one a quarter of it, but half of it until there is
-/// a time at all; plugins share half. Who is unsteady leads others by its slowest process.
+/// a time at all; plugins share half. Who is unsteady leads others by its slowest process. Where cells have a fit's
+/// first iterations, and others all of them, the former come first, then the fits of those that may lead.
 class BudgetChooser {
  public:
   /// `fit`: iterations of the fit that is ranked; `left`: seconds of the budget that are left.
@@ -68,6 +71,11 @@ class BudgetChooser {
  private:
   void rank(const std::vector<CellNews>& news);
   [[nodiscard]] Choice first_of(const Cell& cell, bool any_known) const;
+  /// The next of the cells that have all iterations: to be measured, or left out.
+  [[nodiscard]] std::optional<Choice> whole_fit(const std::vector<CellNews>& news) const;
+  [[nodiscard]] bool is_whole(const Cell& cell) const { return cell.key.iterations > few_; }
+  /// Those that stand for their variant: of all iterations, or else of the first.
+  [[nodiscard]] std::vector<const CellNews*> standing(const std::vector<CellNews>& news) const;
   /// `seconds`: what it is expected to take.
   std::optional<Choice> further(const std::vector<CellNews>& news, double& seconds) const;
 
@@ -79,6 +87,7 @@ class BudgetChooser {
   std::map<const Cell*, double> expected_;  ///< Seconds of the first process.
   std::map<const Cell*, int> asked_;        ///< Further processes.
   int plugins_ = 0;                         ///< Cells of plugins.
+  std::int64_t few_ = 0;                    ///< The least that a cell has.
 };
 
 }  // namespace kmeans

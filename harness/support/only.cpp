@@ -92,10 +92,10 @@ std::string takes_none(const std::string& only, const std::vector<UnitName>& uni
   for (const auto& unit : units) experiments.insert(unit.experiment);
   const std::string quoted =
       only.substr(0, kLongestQuoted) + (only.size() > kLongestQuoted ? "..." : "");
-  std::string text = "--only '" + valid_utf8(quoted) +
-                     "' matches nothing: it was searched for in " +
-                     counted(units.size(), "name", "names") + " of cells, traces and studies of " +
-                     counted(experiments.size(), "experiment", "experiments");
+  std::string text =
+      "--only '" + valid_utf8(quoted) + "' matches nothing: it was searched for in " +
+      counted(units.size(), "name", "names") + " of cells, traces, studies and fits of " +
+      counted(experiments.size(), "experiment", "experiments");
   if (units.empty()) return text;
   text += ", alone and as experiment/name";
   std::vector<std::string> names = nearest(only, units);

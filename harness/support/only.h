@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --only chooses by: the names of experiments, and of their cells, traces and studies.
+// What --only chooses by: the names of experiments, and of their cells, traces, studies and fits.
 #pragma once
 
 #include <string>

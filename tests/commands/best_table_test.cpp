@@ -26,7 +26,7 @@ json cell(const std::string& variant, const std::string& precision, bool exact, 
           {"k", 50},
           {"threads", 2},
           {"processes", 3},
-          {"iterations", 3},
+          {"iterations", 300},
           {"status", "ok"},
           {"reason", nullptr},
           {"unsteady", json::array()},
@@ -51,10 +51,50 @@ json result_of(json cells) {
           {"cells", std::move(cells)}};
 }
 
+/// As timed over so many iterations.
+json over(json cell, std::int64_t iterations) {
+  cell["iterations"] = iterations;
+  return cell;
+}
+
 std::size_t place(const std::string& text, const std::string& word) {
   const auto at = text.find(word);
   EXPECT_NE(at, std::string::npos) << word << " is not in\n" << text;
   return at;
+}
+
+TEST(BestTable, AWholeFitStandsForItsFirstIterations) {
+  const json few = over(cell("cpu_a", "f32", true, 0.010, 0), 5);
+  const json other = over(cell("cpu_b", "f32", true, 0.011, 0), 5);
+  json left_out = over(fate("cpu_b", "skipped", "by its first iterations it is far behind"), 100);
+  left_out["exact"] = true;
+  const json whole = over(cell("cpu_a", "f32", true, 0.020, 0), 100);
+  const BestAsked asked{100, std::nullopt};
+  const auto table = best_table(result_of({few, other, whole, left_out}), asked, {});
+  EXPECT_DOUBLE_EQ(table.exact_fits.at("cpu_a"), 2);
+  EXPECT_DOUBLE_EQ(table.exact_fits.at("cpu_b"), 1.1);
+  EXPECT_THAT(table.text, HasSubstr("timed"));
+  EXPECT_THAT(table.text, Not(HasSubstr("far behind")));
+  ASSERT_TRUE(table.winner);
+  EXPECT_THAT(table.winner->sentence, HasSubstr("expected from its first 5 iterations"));
+  // One that is wrong after all iterations is wrong.
+  json wrong = over(fate("cpu_b", "wrong", "labels differ"), 100);
+  const auto worse = best_table(result_of({few, other, whole, wrong}), asked, {});
+  EXPECT_EQ(worse.winner->variant, "cpu_a");
+  EXPECT_THAT(worse.text, HasSubstr("WRONG: labels differ"));
+  EXPECT_THAT(worse.text, Not(HasSubstr("timed")));
+}
+
+TEST(BestTable, SaysWhatOneProcessAndNobodyElseCanSay) {
+  json alone = cell("cpu_a", "f32", true, 0.010, 0);
+  const auto sentence = [&](const BestAsked& asked) {
+    return best_table(result_of({alone}), asked, {}).winner->sentence;
+  };
+  EXPECT_THAT(sentence({10, std::nullopt}), HasSubstr("more --seconds would show"));
+  EXPECT_THAT(sentence({10, std::nullopt, "", true}), Not(HasSubstr("more --seconds")));
+  EXPECT_THAT(sentence({10, std::nullopt}), Not(HasSubstr("One process")));
+  alone["processes"] = 1;
+  EXPECT_THAT(sentence({10, std::nullopt}), HasSubstr("One process has timed it."));
 }
 
 TEST(BestTable, RanksFitsOfTheIterationsAskedForEachKindByItself) {

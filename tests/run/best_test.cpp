@@ -216,6 +216,71 @@ TEST_F(BudgetTest, AWrongCellIsDoneWith) {
   EXPECT_FALSE(chooser_.next(news_));
 }
 
+/// Cells of a fit's first iterations, and of all 300.
+class WholeFits : public BudgetTest {
+ protected:
+  WholeFits() {
+    chooser_ = BudgetChooser(30, 300, 2, [this] { return left_; });
+  }
+  const Cell* whole(const Cell* first) {
+    Cell cell = *first;
+    cell.key.iterations = 300;
+    cells_.push_back(cell);
+    news_.push_back({&cells_.back(), {}, false});
+    return &cells_.back();
+  }
+};
+
+TEST_F(WholeFits, ComeAfterAllFirstIterationsTheQuickestFirst) {
+  const Cell* quick = add("a_quick", "cpu", 1000);
+  const Cell* slow = add("openmp_hamerly", "cpu", 1000);  // skips work
+  const Cell* far = add("c_far", "cpu", 1000);
+  const Cell* all_of_slow = whole(slow);
+  const Cell* all_of_quick = whole(quick);
+  const Cell* all_of_far = whole(far);
+  measure(quick, 1e-5);
+  measure(slow, 3e-5);
+  EXPECT_EQ(chooser_.next(news_)->cell, far);
+  measure(far, 2e-5);
+  // What bounds save shows in later iterations; others take as long in these.
+  const auto left_out = chooser_.next(news_);
+  EXPECT_EQ(left_out->cell, all_of_far);
+  EXPECT_TRUE(left_out->leave);
+  EXPECT_THAT(left_out->reason, HasSubstr("far behind"));
+  news_of(all_of_far).stopped = true;
+  const auto first = chooser_.next(news_);
+  EXPECT_EQ(first->cell, all_of_quick);
+  EXPECT_FALSE(first->leave);
+  measure(all_of_quick, 2e-5);
+  EXPECT_EQ(chooser_.next(news_)->cell, all_of_slow);
+  measure(all_of_slow, 1e-5);
+  // Then the front is that of whole fits.
+  EXPECT_EQ(chooser_.next(news_)->cell, all_of_slow);
+}
+
+TEST_F(WholeFits, AreNotBegunWithoutTimeForThem) {
+  const Cell* first = add("a", "cpu", 1000);
+  const Cell* all = whole(first);
+  measure(first, 0.01, 0.5);
+  // Four passes over 290 iterations of 10 ms: 11.6 s, and half a second.
+  left_ = 12;
+  const auto choice = chooser_.next(news_);
+  EXPECT_EQ(choice->cell, all);
+  EXPECT_TRUE(choice->leave);
+  EXPECT_THAT(choice->reason, HasSubstr("expected to take 12.1 s, with 12 s left"));
+  left_ = 13;
+  EXPECT_FALSE(chooser_.next(news_)->leave);
+}
+
+TEST_F(WholeFits, AreNotBegunOfWhoHasNoFirstIterations) {
+  const Cell* first = add("a", "cpu", 1000);
+  const Cell* all = whole(first);
+  news_of(first).stopped = true;
+  const auto choice = chooser_.next(news_);
+  EXPECT_EQ(choice->cell, all);
+  EXPECT_TRUE(choice->leave);
+}
+
 TEST(BestVariants, AreAllButFloat64AndThoseKeptWrong) {
   const json variants = best_variants(Pattern(), {});
   EXPECT_THAT(variants, Contains(json{{"variant", "openmp_exact"}, {"precision", "f32"}}));
@@ -255,6 +320,20 @@ TEST(BestExperiment, IsOneThatRunTakes) {
   ASSERT_EQ(scale.shapes.size(), 1U);
   EXPECT_EQ(scale.shapes.front().k, 7);
   EXPECT_EQ(scale.sampling.max_seconds, 3) << "a tenth of the budget";
+}
+
+TEST(BestExperiment, HasAllIterationsOfAFitNextToTheFirst) {
+  BestProblem problem;
+  problem.n = 1000;
+  problem.d = 3;
+  problem.k = 7;
+  problem.init = "random:1";
+  problem.whole = 77;
+  const auto experiment = best_experiment(problem, best_variants(Pattern("^cpu_naive$"), {}), 30);
+  const Scale& scale = experiment.scale("quick");
+  ASSERT_EQ(scale.shapes.size(), 2U);
+  EXPECT_FALSE(scale.shapes[0].iterations);
+  EXPECT_EQ(scale.shapes[1].iterations, 77);
 }
 
 TEST(BestExperiment, TakesPointsFromAFileOrAnyGenerator) {
