@@ -38,13 +38,14 @@ def whole_fits(result: Result, own: str, yardstick: str, title: str) -> str:
     done = [rows for study in fits if own in (rows := _whole_rows(study))]
     mine = [rows[own] for rows in done]
     ahead = [row for row in mine if row["over_quickest"] == 1]
-    tried, near, shorter, slower = 0, [], [], []
+    tried, bases, near, shorter, slower = 0, 0, [], [], []
     for rows in done:
         base = [row for name, row in rows.items() if name == yardstick]
         others = [row for name, row in rows.items() if name not in (own, yardstick)]
         slower += [*_times(base, rows[own])]
         near += sorted(_times(others, rows[own]))[:1]
         tried += bool(others)
+        bases += len(base)
         shorter += [row for row in others if row["seconds"] < rows[own]["seconds"]]
     on_gpu = bool(captions.gpus_of(result))
     used = captions.gpus_used(result)
@@ -55,7 +56,7 @@ def whole_fits(result: Result, own: str, yardstick: str, title: str) -> str:
         f"**{title}** On {captions.machine_name(result)}{with_what}, `{own}` is first within 1 % "
         f"of the best inertia at {_share(ahead, done)} [fits](docs/fits.md) of "
         f"`{result.experiment}`"
-        f"{' that ran' if len(done) < len(fits) else ''}"
+        f"{' that it ran' if len(done) < len(fits) else ''}"
         f"{' at quick scale' if result.scale == 'quick' else ''}"
         f"{', from host memory to host memory' if on_gpu else ''}"
     )
@@ -65,14 +66,14 @@ def whole_fits(result: Result, own: str, yardstick: str, title: str) -> str:
     if slower:
         library = next(rows[yardstick]["library"] for rows in done if yardstick in rows)
         where = " on the CPU" if on_gpu else ""
-        rest.append(f"{library.partition(' ')[0]}{where} takes {_between(slower)} times as long")
+        times = f"{_between(slower)} times as long{_of(slower, bases)}"
+        rest.append(f"{library.partition(' ')[0]}{where} takes {times}")
     if near:
         who = "GPU" if on_gpu else "other" if rest else "Other"
-        times = f"{_between(near)} times at {len(near)} of {many(tried, 'fit')}"
-        rest.append(f"{who} libraries {times}")
+        rest.append(f"{who} libraries {_between(near)} times{_of(near, tried)}")
     text += f". {', '.join(rest)}" if rest else ""
-    if near and len(near) < tried:
-        text += "; at the others their defaults do not come that near"
+    if rest and (len(slower) < bases or len(near) < tried):
+        text += "; elsewhere their defaults do not come that near"
     text += "."
     if shorter:
         above = _between((row["excess"] for row in shorter), percent)
@@ -99,6 +100,10 @@ def _times(rows: Iterable[Row], own: Row) -> Iterable[float]:
         for row in rows
         if needs and (there := row["seconds_to_near_best"]) is not None
     )
+
+
+def _of(some: Sequence[Any], number: int) -> str:
+    return f" at {len(some)} of {number}" if len(some) < number else ""
 
 
 def _share(some: Sequence[Any], of: Sequence[Any]) -> str:
