@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "library/checks.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -95,8 +97,10 @@ int checked_threads(int threads) {
   if (threads > 0) return threads;
   // With more threads than the quota grants, some are stopped while the others wait for them.
   static const double granted = std::ceil(kmeans_exact_surroundings::granted_processors());
-  return static_cast<int>(
-      std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), granted}));
+  // OMP_NUM_THREADS or threadpoolctl, by which those who start several processes share the processors.
+  const int limited = std::max(1, omp_get_max_threads());
+  return static_cast<int>(std::min(
+      {1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), 1.0 * limited, granted}));
 }
 
 void check_weights(const std::int64_t* weights, std::int64_t n) {

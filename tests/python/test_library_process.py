@@ -523,6 +523,27 @@ print(threads() - before)
 """
 
 
+@pytest.mark.parametrize(
+    ("within", "variables"),
+    [
+        ("contextlib.nullcontext()", {"OMP_NUM_THREADS": "1"}),
+        ("threadpoolctl.threadpool_limits(1)", {}),
+        ("threadpoolctl.threadpool_limits(1, user_api='openmp')", {"OMP_NUM_THREADS": "2"}),
+    ],
+)
+def test_limits_on_openmps_threads_are_kept(python, within: str, variables: dict[str, str]) -> None:
+    script = f"""
+import contextlib, threadpoolctl
+def threads():
+    return len(os.listdir("/proc/self/task"))
+before = threads()
+with {within}:
+    bits(threads=0)
+print("right" if threads() == before else threads() - before)
+"""
+    _right(python(script, **variables))
+
+
 @pytest.mark.parametrize(("quota", "threads"), [(50000, 1), (100000, 1), (150000, 2), (-1, 2)])
 def test_a_quota_of_processors_limits_the_threads(package, quota: int, threads: int) -> None:
     """By stand-ins for the files of both versions of control groups."""

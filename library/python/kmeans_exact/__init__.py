@@ -106,7 +106,7 @@ class Points:
         of the GPU, as an array of CuPy, PyTorch, JAX or Numba (DLPack, CUDA array interface):
         float32, float16 or bfloat16 in C order, and all is done there whatever ``device`` says.
     threads : int
-        0: all that this process may use; at most 4096.
+        0: all that this process may use (OMP_NUM_THREADS, threadpoolctl); at most 4096.
     device : "cpu", "gpu" or "any"
         "any": the GPU where there is one that takes the problem.
     metric : "euclidean" or "cosine"
@@ -269,7 +269,7 @@ def lloyd(
     weights : n numbers of at least 0, or None
         Count a row so many times: integers give the bits of repeated rows.
     threads : int
-        0: all that this process may use; at most 4096.
+        0: all that this process may use (OMP_NUM_THREADS, threadpoolctl); at most 4096.
     device : "cpu", "gpu" or "any"
         "any": the GPU where there is one that takes the problem.
     metric : "euclidean" or "cosine"

@@ -64,7 +64,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     algorithm : {"lloyd", "elkan"}, default="lloyd"
         Of no effect: answers are the same, and the quickest way to them is chosen.
     n_threads : int, default=0
-        0: all that this process may use.
+        0: all that this process may use (OMP_NUM_THREADS, threadpoolctl).
     device : {"cpu", "gpu", "any"}, default="cpu"
         "any": the GPU where there is one that takes the problem.
     metric : {"euclidean", "cosine"}, default="euclidean"
