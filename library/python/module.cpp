@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,9 +65,40 @@ std::unique_ptr<T[]> room_for(std::size_t values) {
   }
 }
 
+/// Takes the interpreter's lock again. An interpreter that is ending gives it to no other thread any more, and ends
+/// who asks (up to Python 3.13) by unwinding its stack, which C++ does not survive: such a thread stays here for ever.
+void take_lock(PyThreadState* thread) {
+  try {
+    PyEval_RestoreThread(thread);
+  } catch (const abi::__forced_unwind&) {
+    while (true) ::pause();
+  }
+}
+
+/// Of this thread, while a call is at work without the interpreter's lock; else null.
+thread_local PyThreadState* unlocked_thread = nullptr;
+
+/// While it lives, this thread is without the interpreter's lock.
+class Unlocked {
+ public:
+  Unlocked() { unlocked_thread = PyEval_SaveThread(); }
+  ~Unlocked() { take_lock(std::exchange(unlocked_thread, nullptr)); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+};
+
+/// While it lives, a thread of the former kind has it.
+class LockedAgain {
+ public:
+  LockedAgain() { take_lock(std::exchange(unlocked_thread, nullptr)); }
+  ~LockedAgain() { unlocked_thread = PyEval_SaveThread(); }
+  LockedAgain(const LockedAgain&) = delete;
+  LockedAgain& operator=(const LockedAgain&) = delete;
+};
+
 /// Handles Ctrl-C and other signals that Python has noted; an exception that a handler raises ends the call.
 void look_for_signals() {
-  const nb::gil_scoped_acquire acquired;
+  const LockedAgain locked;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -197,14 +229,14 @@ class Points {
     GpuMemory<float> dev_centroids;
     GpuMemory<std::int32_t> dev_labels;
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       dev_centroids = room_on_gpu<float>(init.size());
       dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
     }
     const auto result = run(k, centroids.get(), dev_labels.get(), iterations, stop, tolerance,
                             labels_of, weights ? weights->data() : nullptr, metric);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), centroids.get(),
                                         init.size() * sizeof(float));
     }
@@ -217,7 +249,7 @@ class Points {
     require_same_columns(centroids);
     auto labels = room_for<std::int32_t>(shape_[0]);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       const OneAtATime::Turn turn(*one_at_a_time_);
       points_->nearest(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
                        labels.get());
@@ -232,7 +264,7 @@ class Points {
     const auto k = static_cast<std::int64_t>(centroids.shape(0));
     auto distances = room_for<T>(shape_[0] * centroids.shape(0));
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       points_->distances(k, centroids.data(), distances.get());
     }
     return owned(std::move(distances), n(), k);
@@ -241,7 +273,7 @@ class Points {
   double inertia(const Matrix& centroids, const Labels& labels,
                  const std::optional<Weights>& weights) {
     require_same_columns(centroids);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->inertia(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
                             labels.data(), weights ? weights->data() : nullptr);
@@ -258,7 +290,7 @@ class Points {
     }
     auto centroids = room_for<float>(std::max<std::int64_t>(0, k) * shape_[1]);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       const OneAtATime::Turn turn(*one_at_a_time_);
       ((*points_).*seed_by)(k, seed, centroids.get(), weights ? whole.data() : nullptr,
                             look_for_signals);
@@ -267,7 +299,7 @@ class Points {
   }
 
   std::int64_t engines() {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->engines();
   }
@@ -281,7 +313,7 @@ class Points {
                            const double* weights, int metric) {
     auto options = options_of(iterations, stop, tolerance, labels_of, metric);
     options.weights = weights;
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->lloyd(k, centroids, labels, options);
   }
@@ -296,7 +328,7 @@ class Points {
     auto one_at_a_time = std::make_unique<OneAtATime>();
     std::unique_ptr<kmeans_exact::Points> points;
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       points = on_gpu_ ? std::make_unique<kmeans_exact::Points>(*on_gpu_, threads_)
                        : std::make_unique<kmeans_exact::Points>(
                              rows_->data(), n(), d(), threads_,
@@ -324,7 +356,7 @@ nb::ndarray<nb::numpy, float> unit_rows(const Matrix& rows, int threads) {
   const auto d = static_cast<std::int64_t>(rows.shape(1));
   auto unit = room_for<float>(rows.size());
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     kmeans_exact::unit_rows(rows.data(), n, d, unit.get(), threads);
   }
   return owned(std::move(unit), n, d);
@@ -345,7 +377,7 @@ OnGpu<float> unit_rows_on_gpu(std::uintptr_t address, std::int64_t n, std::int64
                               std::uintptr_t stream) {
   GpuMemory<float> dev_unit;
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     dev_unit = room_on_gpu<float>(static_cast<std::size_t>(n) * static_cast<std::size_t>(d));
     kmeans_exact::unit_rows(gpu_points(address, n, d, numbers, stream), dev_unit.get());
   }
@@ -392,7 +424,7 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
   std::vector<kmeans_exact::Result> results(points.shape(0));
   const auto options = options_of(iterations, stop, tolerance, labels_of, metric);
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
                               threads, static_cast<kmeans_exact::Device>(device));
   }
@@ -420,7 +452,7 @@ nb::tuple lloyd_batch_on_gpu(std::uintptr_t address, std::int64_t n, int numbers
     std::copy_n(init.data(), init.size(), centroids.get());
     auto labels = room_for<std::int32_t>(values);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       run(centroids, labels);
     }
     return answers(std::move(centroids), std::move(labels), results, n, k, d);
@@ -428,7 +460,7 @@ nb::tuple lloyd_batch_on_gpu(std::uintptr_t address, std::int64_t n, int numbers
   GpuMemory<float> dev_centroids;
   GpuMemory<std::int32_t> dev_labels;
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     dev_centroids = on_gpu(init.data(), init.size());
     dev_labels = room_on_gpu<std::int32_t>(values);
     run(dev_centroids, dev_labels);
@@ -441,7 +473,7 @@ nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64
   const kmeans_exact::Batch batch = batch_of(points, k);
   auto centroids = room_for<float>(batch.problems * batch.k * batch.d);
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);
   }
   return owned(std::move(centroids), batch.problems, batch.k, batch.d);
@@ -455,7 +487,7 @@ nb::ndarray<nb::numpy, float> seed_ward_batch_on_gpu(std::uintptr_t address, std
   const kmeans_exact::GpuBatch batch{gpu_points(address, n, d, numbers, stream), problems, k};
   auto centroids = room_for<float>(problems * k * d);
   {
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);
   }
   return owned(std::move(centroids), problems, k, d);
@@ -509,7 +541,7 @@ NB_MODULE(_engine, module) {
   module.def("gpu_array", &gpu_array);
   module.def("copy_from_gpu",
              [](std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t stream) {
-               const nb::gil_scoped_release released;
+               const Unlocked released;
                kmeans_exact::copy_to_or_from_gpu(reinterpret_cast<void*>(to),
                                                  reinterpret_cast<const void*>(from), bytes,
                                                  reinterpret_cast<void*>(stream));

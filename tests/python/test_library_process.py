@@ -347,6 +347,47 @@ except KeyboardInterrupt:
     assert (process.returncode, rest) == (7, "interrupted True\n")
 
 
+ENDS = """
+import threading, time
+stack = x[:16000].reshape(16, 1000, 12)
+kept = ke.Points(x[:50])
+
+def without_end(call):
+    call()  # imports what it needs
+    while True:
+        call()
+
+calls = {
+    "lloyd": lambda: ke.lloyd(x, x[:300], iterations=10**9, stop=None),
+    "short": lambda: without_end(lambda: kept.lloyd(x[:3], iterations=2)),
+    "fit": lambda: ke.KMeans(300, init=x[:300], max_iter=10**9, tol=None).fit(x) and None,
+    "ward_start": lambda: without_end(lambda: ke.ward_start(x, 900)),
+    "lloyd_batch": lambda: ke.lloyd_batch(stack, stack[:, :60], iterations=10**9, stop=None),
+    "distances": lambda: without_end(lambda: ke.distances(x, x[:1500])),
+}
+for _ in range(3):
+    threading.Thread(target=calls[sys.argv[1]], daemon=True).start()
+time.sleep(float(sys.argv[2]))
+print("ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["lloyd", "short", "fit", "ward_start", "lloyd_batch", "distances"]
+)
+def test_a_program_ends_while_its_daemon_threads_are_at_work(package, call: str) -> None:
+    """At once, whatever a thread is about: it gets the interpreter's lock no more."""
+    if call == "fit":
+        pytest.importorskip("sklearn")
+    for seconds in (0.05, 0.4):
+        run = captured(
+            [sys.executable, "-c", HEAD + ENDS, call, str(seconds)],
+            env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+            timeout=LONG,
+        )
+        assert (run.returncode, run.stdout, run.stderr) == (0, "ends\n", ""), seconds
+
+
 @pytest.mark.parametrize(
     "variables",
     [
