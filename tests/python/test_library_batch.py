@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -151,6 +152,59 @@ def test_what_is_wrong_is_said_with_the_problem(package) -> None:
             package.lloyd_batch(*given)
     with pytest.raises(ValueError, match="k is 61; it must be from 1 to 60"):
         package.ward_start_batch(x, 61)
+
+
+def test_what_cannot_be_converted_is_said_with_the_problem(package) -> None:
+    x = _problems(40, 60, 3).astype("f8")
+    init = x[:, :4].copy()
+    for wrong, reason in ((1e39, r"1e\+39, which float32 cannot hold"), ("1.5", r"'1\.5': an arg")):
+        spoilt = x.astype(object if isinstance(wrong, str) else "f8")
+        spoilt[2, 7, 1] = wrong
+        with pytest.raises(
+            (TypeError, ValueError), match=r"exact: problem 2: x\[7, 1\] is " + reason
+        ):
+            package.lloyd_batch(spoilt, init)
+        with pytest.raises((TypeError, ValueError), match=r"problem 2: init\[7, 1\] is " + reason):
+            package.lloyd_batch(x, spoilt)
+
+
+def _warnings_of(package, call, *given: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*given)
+    assert all(one.filename == __file__ for one in caught)
+    assert {one.category for one in caught} <= {package.RoundingWarning}
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("n", [3, 40, 5000])
+def test_rounding_is_judged_in_each_problem_as_it_is_alone(package, n: int) -> None:
+    """However large the numbers of the others are."""
+    random = np.random.default_rng(n)
+    fair = random.normal(size=(n, 3)) * 1e6
+    kinds = {
+        "far off": 1e9 + random.normal(size=(n, 3)),
+        "one column": fair + np.array([0, 1e12, 0]),
+        "merged": 2.0**25 + np.arange(3.0 * n).reshape(n, 3),
+        "whole": np.floor(fair),
+        "equal": np.full((n, 3), 0.1),
+        "few values": np.round(random.normal(size=(n, 3)), 1),
+        "mostly zeros": fair * (random.uniform(size=(n, 3)) > 0.9),
+        "outliers": np.where(np.arange(n)[:, None] == 1, 1e15, fair),
+        "large": fair * 1e30,
+    }
+    warned = set()
+    for name, points in kinds.items():
+        alone = _warnings_of(package, package.ward_start, points, 2)
+        for at in (0, 7, 8):
+            x = np.stack([points if problem == at else fair for problem in range(9)])
+            found = _warnings_of(package, package.ward_start_batch, x, 2)
+            assert found == [one.replace("exact: x", f"exact: problem {at}: x") for one in alone]
+            if name == "far off":
+                assert found == _warnings_of(package, package.lloyd_batch, x, x[:, :2].astype("f4"))
+        warned |= {name} if alone else set()
+    assert {"far off", "one column", "merged"} <= warned
+    assert not {"whole", "equal", "few values", "large"} & warned
 
 
 @pytest.mark.parametrize("threads", [1, 2])

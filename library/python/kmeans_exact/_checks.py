@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ from . import _gpu, _shapes
 
 #: Rows that rounding is judged by, evenly spaced.
 _SAMPLED = 4096
-#: Columns that are judged at once, so that wide tables need little memory for it.
-_AT_ONCE = 512
+#: Columns that are judged at once, and numbers in them, so that this needs little memory.
+_COLUMNS_AT_ONCE = 256
+_NUMBERS_AT_ONCE = 2**20
 #: Rounding by more than this share of a column's spread may change who is near whom.
 _SHARE = 1 / 256
 #: So does a column of whose different values more than this share become equal.
 _MERGED = 1 / 8
+#: Rounding to float32 moves a number by less than this share of it, or than its least number.
+_ULP = 2.0**-23
 _DEVICES = ("cpu", "gpu", "any")
 _METRICS = ("euclidean", "cosine")
 _LABELS_OF = ("starting", "returned")
@@ -52,13 +55,7 @@ def rows(
     """
     if _gpu.is_on_gpu(given):
         return _gpu.host_rows(_gpu.rows(name, given))
-    _refuse_kind(name, given)
-    matrix = _array(name, given)
-    _refuse_kind(name, matrix)
-    if matrix.ndim == 0 and matrix.dtype == object:
-        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed")
-    if matrix.dtype == object:
-        matrix = _numbers(name, matrix)
+    matrix = _array_of_numbers(name, given)
     if validate is not None:
         matrix = validate(given)
     _shapes.table(name, matrix.shape)
@@ -69,16 +66,24 @@ def problem_points(name: str, given: object) -> tuple[np.ndarray | _gpu.Rows, tu
     """Tables of one shape, B x n x d, as `points` takes one; and the shape."""
     if _gpu.is_on_gpu(given):
         return _gpu.problems(name, given)
-    _refuse_kind(name, given)
-    stack = _array(name, given)
+    stack = _array_of_numbers(name, given)
     shape = _shapes.stack(name, stack.shape)
-    return rows(name, stack.reshape(-1, shape[2])).reshape(shape), shape
+    return _as_float32(name, stack), shape
 
 
 def problems(name: str, given: object) -> np.ndarray:
     """The same where the host can read them."""
     there, shape = problem_points(name, given)
     return _gpu.host_rows(there).reshape(shape) if isinstance(there, _gpu.Rows) else there
+
+
+def _array_of_numbers(name: str, given: object) -> np.ndarray:
+    _refuse_kind(name, given)
+    array = _array(name, given)
+    _refuse_kind(name, array)
+    if array.ndim == 0 and array.dtype == object:
+        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed")
+    return _numbers(name, array) if array.dtype == object else array
 
 
 def _refuse_kind(name: str, given: object) -> None:
@@ -127,9 +132,8 @@ def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
         if not text and not is_complex and hasattr(kind, "__float__"):
             continue
         place = next(place for place, value in np.ndenumerate(objects) if type(value) is kind)
-        where = ", ".join(map(str, place))
         raise TypeError(
-            f"kmeans_exact: {name}[{where}] is {objects[place]!r:.60}: an argument must be no "
+            f"kmeans_exact: {_at(name, place)} is {objects[place]!r:.60}: an argument must be no "
             "string or other object, but a number"
         )
     try:
@@ -140,24 +144,34 @@ def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
         ) from error
 
 
-def _as_float32(name: str, matrix: np.ndarray) -> np.ndarray:
+def _at(name: str, place: Sequence[object]) -> str:
+    """What is said of a place in a table, or in one of many."""
+    problem, inside = place[:-2], place[-2:]
+    return "".join(f"problem {at}: " for at in problem) + f"{name}[{', '.join(map(str, inside))}]"
+
+
+def _as_float32(name: str, given: np.ndarray) -> np.ndarray:
+    """Of a table of rows, or of many."""
     with np.errstate(over="ignore"):
-        rounded = _in_order(matrix, np.float32)
-    if np.can_cast(matrix.dtype, np.float32):
+        rounded = _in_order(given, np.float32)
+    if np.can_cast(given.dtype, np.float32):
         return rounded
     beyond = np.isinf(rounded)
     if beyond.any():
-        beyond &= np.isfinite(matrix)
-        for row, column in np.argwhere(beyond)[:1]:
+        beyond &= np.isfinite(given)
+        for place in map(tuple, np.argwhere(beyond)[:1]):
             raise ValueError(
-                f"kmeans_exact: {name}[{row}, {column}] is {matrix[row, column]!s}, which float32 "
+                f"kmeans_exact: {_at(name, place)} is {given[place]!s}, which float32 "
                 "cannot hold (at most 3.4e38)"
             )
-    lost = _lost(matrix, rounded)
-    if lost:
+    several = given.ndim == 3
+    lost = _lost(given, rounded) if several else _lost(given[np.newaxis], rounded[np.newaxis])
+    if lost is not None:
+        problem, how = lost
         warnings.warn(
-            f"kmeans_exact: {name} is rounded from {matrix.dtype} to float32, {lost}; "
-            "subtract what all rows have in common (their mean), or rescale",
+            f"kmeans_exact: {f'problem {problem}: ' if several else ''}{name} is rounded from "
+            f"{given.dtype} to float32, {how}; subtract what all rows have in common (their "
+            "mean), or rescale",
             RoundingWarning,
             stacklevel=_levels_to_the_caller(),
         )
@@ -169,45 +183,93 @@ def _in_order(array: np.ndarray, dtype: type) -> np.ndarray:
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _lost(matrix: np.ndarray, rounded: np.ndarray) -> str:
-    """Of the first column in which rows differ by little more than rounding; empty: of none."""
-    sample = np.unique(np.linspace(0, len(matrix) - 1, min(len(matrix), _SAMPLED)).astype(int))
+def _lost(tables: np.ndarray, rounded: np.ndarray) -> tuple[int, str] | None:
+    """What rounding loses in which of B tables, B x n x d, by the first column that it does in."""
+    count, n, d = tables.shape
+    sample = slice(None) if n <= _SAMPLED else np.linspace(0, n - 1, _SAMPLED).astype(int)
     # Holds every int64 as well, where it is longer than float64, which is sorted much sooner.
-    wide = np.float64 if matrix.dtype == np.float64 or matrix.itemsize < 8 else np.longdouble
-    for first in range(0, matrix.shape[1], _AT_ONCE):
-        columns = slice(first, first + _AT_ONCE)
-        before, after = (part[sample, columns].astype(wide) for part in (matrix, rounded))
-        with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
-            moved = np.abs(after - before)
-        for column in np.flatnonzero(moved.any(axis=0)):
-            lost = _lost_in(before[:, column], after[:, column], moved[:, column], first + column)
-            if lost:
-                return lost
-    return ""
+    wide = np.float64 if tables.dtype == np.float64 or tables.itemsize < 8 else np.longdouble
+    numbers = min(n, _SAMPLED) * min(d, _COLUMNS_AT_ONCE)
+    at_once = max(1, _NUMBERS_AT_ONCE // numbers)
+    for table in range(0, count, at_once):
+        for column in range(0, d, _COLUMNS_AT_ONCE):
+            columns = slice(column, column + _COLUMNS_AT_ONCE)
+            part = (slice(table, table + at_once), sample, columns)
+            lost = _lost_in_part(tables[part].astype(wide, copy=False), rounded[part], column)
+            if lost is not None:
+                return table + lost[0], lost[1]
+    return None
 
 
-def _lost_in(before: np.ndarray, after: np.ndarray, moved: np.ndarray, column: int) -> str:
-    """The same of one column."""
-    different, left = (len(np.unique(values)) for values in (before, after))
-    if left < different * (1 - _MERGED):
-        return f"which makes {left} of {different} different values in column {column}"
-    # Outliers are judged by how far off they are.
-    with np.errstate(invalid="ignore"):
-        distances = np.abs(before - np.sort(before)[len(before) // 2])
+def _lost_in_part(
+    before: np.ndarray, rounded: np.ndarray, first: int
+) -> tuple[np.intp, str] | None:
+    """The same of some columns, from the first on, of some tables."""
+    some = 1 + len(before) // 8
+    parts = (slice(begin, begin + some) for begin in range(0, len(before), some))
+    if not any((rounded[part] != before[part]).any() for part in parts):
+        return None
+    doubtful = _may_be_lost(rounded)
+    if doubtful.any():
+        doubtful &= (rounded != before).any(axis=1)
+    table, column = np.nonzero(doubtful)
+    if len(table) == 0:
+        return None
+    after = rounded[table, :, column].astype(before.dtype)
+    lost = _lost_in(before[table, :, column], after, first + column)
+    return None if lost is None else (table[lost[0]], lost[1])
+
+
+def _may_be_lost(rounded: np.ndarray) -> np.ndarray:
+    """Of each column of tables, B x n x d: is `_lost_in` to look at it? This is much quicker."""
+    values = np.array(rounded.transpose(0, 2, 1), order="C")
+    values.sort(axis=-1)
+    n = values.shape[-1]
+    left = 1 + np.count_nonzero(values[..., 1:] != values[..., :-1], axis=-1)
+    # Of the values, half are further from the middle than any that rounding may matter to: so is
+    # the typical one.
+    outside = ((n + 1) // 2 + 1) // 2 - 1
+    low, middle, high = (values[..., at] for at in (outside, n // 2, n - 1 - outside))
+    largest = np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]))
+    with np.errstate(invalid="ignore", over="ignore"):  # of infinity, which the engine will refuse
+        matters = np.float32(_ULP * (1 / _SHARE + 2)) * largest + np.float32(2.0**-140)
+        far = (middle - low >= matters) & (high - middle >= matters)
+    return ~far | (left < n * (1 - _MERGED))
+
+
+def _lost_in(
+    before: np.ndarray, after: np.ndarray, names: np.ndarray
+) -> tuple[np.intp, str] | None:
+    """The first of these columns, a row each, in which rows differ by little more than rounding."""
+    ordered = np.sort(before, axis=-1)
+    different, left = (
+        1 + np.count_nonzero(values[:, 1:] != values[:, :-1], axis=-1)
+        for values in (ordered, np.sort(after, axis=-1))
+    )
+    merged = left < different * (1 - _MERGED)
+    with np.errstate(invalid="ignore"):  # as above
+        moved = np.abs(after - before)
+        # Outliers are judged by how far off they are.
+        distances = np.abs(before - ordered[:, before.shape[1] // 2, np.newaxis])
     spread = _typical(distances)
-    much = moved > _SHARE * np.maximum(distances, spread)
-    if spread > 0 and much.any():
-        return (
-            f"which moves column {column} by up to {float(moved[much].max()):.3g}, "
-            f"where rows differ by about {float(spread):.3g}"
+    much = (moved > _SHARE * np.maximum(distances, spread)) & (spread > 0)
+    for at in np.flatnonzero(merged | much.any(axis=-1))[:1]:
+        if merged[at]:
+            made = f"{left[at]} of {different[at]} different values"
+            return at, f"which makes {made} in column {names[at]}"
+        return at, (
+            f"which moves column {names[at]} by up to {float(moved[at][much[at]].max()):.3g}, "
+            f"where rows differ by about {float(spread[at, 0]):.3g}"
         )
-    return ""
+    return None
 
 
-def _typical(distances: np.ndarray) -> np.floating[Any]:
-    """The median of those that are not 0."""
-    distances = np.sort(distances[distances > 0])
-    return distances[len(distances) // 2] if len(distances) else np.float64(0)
+def _typical(distances: np.ndarray) -> np.ndarray:
+    """The median of those of each row that are not 0; 0 if all are."""
+    n = distances.shape[1]
+    zeros = n - np.count_nonzero(distances > 0, axis=-1, keepdims=True)
+    middle = np.minimum(zeros + (n - zeros) // 2, n - 1)
+    return np.take_along_axis(np.sort(distances, axis=-1), middle, axis=-1)
 
 
 def _levels_to_the_caller() -> int:
