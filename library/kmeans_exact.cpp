@@ -95,17 +95,19 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
   });
 }
 
-void Points::distances(std::int64_t k, const float* centroids, double* distances) const {
-  impl_->distances(k, centroids, distances);
+void Points::distances(std::int64_t k, const float* centroids, double* distances,
+                       const std::function<void()>& between) const {
+  impl_->distances(k, centroids, distances, between);
 }
 
-void Points::distances(std::int64_t k, const float* centroids, float* distances) const {
-  impl_->distances(k, centroids, distances);
+void Points::distances(std::int64_t k, const float* centroids, float* distances,
+                       const std::function<void()>& between) const {
+  impl_->distances(k, centroids, distances, between);
 }
 
 double Points::inertia(std::int64_t k, const float* centroids, const std::int32_t* labels,
-                       const double* weights) const {
-  return impl_->inertia(k, centroids, labels, weights);
+                       const double* weights, const std::function<void()>& between) const {
+  return impl_->inertia(k, centroids, labels, weights, between);
 }
 
 void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
@@ -165,22 +167,24 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 }
 
 void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, double* distances, int threads) {
+               const float* centroids, double* distances, int threads,
+               const std::function<void()>& between) {
   check_sizes(n, d, k);
-  Points(points, n, d, threads).distances(k, centroids, distances);
+  Points(points, n, d, threads).distances(k, centroids, distances, between);
 }
 
 void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, float* distances, int threads) {
+               const float* centroids, float* distances, int threads,
+               const std::function<void()>& between) {
   check_sizes(n, d, k);
-  Points(points, n, d, threads).distances(k, centroids, distances);
+  Points(points, n, d, threads).distances(k, centroids, distances, between);
 }
 
 double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                const float* centroids, const std::int32_t* labels, const double* weights,
-               int threads) {
+               int threads, const std::function<void()>& between) {
   check_sizes(n, d, k);
-  return Points(points, n, d, threads).inertia(k, centroids, labels, weights);
+  return Points(points, n, d, threads).inertia(k, centroids, labels, weights, between);
 }
 
 void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, int threads) {

@@ -117,10 +117,13 @@ class Points {
   // Each as the function of its name. One at a time: a call is at work with what all of them share.
   Result lloyd(std::int64_t k, float* centroids, std::int32_t* labels, const Options& options = {});
   void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
-  void distances(std::int64_t k, const float* centroids, double* distances) const;
-  void distances(std::int64_t k, const float* centroids, float* distances) const;
+  void distances(std::int64_t k, const float* centroids, double* distances,
+                 const std::function<void()>& between = {}) const;
+  void distances(std::int64_t k, const float* centroids, float* distances,
+                 const std::function<void()>& between = {}) const;
   [[nodiscard]] double inertia(std::int64_t k, const float* centroids, const std::int32_t* labels,
-                               const double* weights = nullptr) const;
+                               const double* weights = nullptr,
+                               const std::function<void()>& between = {}) const;
   void seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
                       const std::int64_t* weights = nullptr,
                       const std::function<void()>& between = {});
@@ -192,18 +195,21 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
              Device device = Device::cpu);
 
 /// Of each of n points from each of k centroids, n x k: the square root of the exact step's squared distance, all in
-/// float64; as float rounded once more. On the CPU. k may exceed n. Throws as lloyd() does.
+/// float64; as float rounded once more. On the CPU. k may exceed n. `between` is called between blocks of rows. Throws
+/// as lloyd() does, but some distances may be written then.
 void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, double* distances, int threads = 0);
+               const float* centroids, double* distances, int threads = 0,
+               const std::function<void()>& between = {});
 void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, float* distances, int threads = 0);
+               const float* centroids, float* distances, int threads = 0,
+               const std::function<void()>& between = {});
 
 /// The sum over n points of the exact step's squared distances from the centroids that they are labelled with
 /// (0 to k - 1), each times its weight where there are any: in float64, row by row in blocks of 4096, then block by
-/// block. On the CPU. Throws as lloyd() does.
+/// block. On the CPU. `between` is called between blocks. Throws as lloyd() does.
 double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                const float* centroids, const std::int32_t* labels, const double* weights = nullptr,
-               int threads = 0);
+               int threads = 0, const std::function<void()>& between = {});
 
 /// Writes n rows scaled to length one, as Metric::cosine wants them; `unit` may be `rows`. What has length one up to
 /// float32's rounding stays as it is, as do rows of zeros. Throws as lloyd() does.

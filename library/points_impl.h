@@ -388,7 +388,8 @@ struct Points::Impl {
 
   /// Goes through the rows in parts that fit a cache.
   template <class T>
-  void distances(std::int64_t clusters, const float* centroids, T* out) const {
+  void distances(std::int64_t clusters, const float* centroids, T* out,
+                 const Between& between) const {
     check_sizes(n, d, clusters);
     const kmeans_exact_gpu::OnGpu gpu(elsewhere != nullptr);
     const float* const given = readable();
@@ -398,6 +399,7 @@ struct Points::Impl {
     constexpr std::int64_t kSquares = std::int64_t{1} << 15;
     // Packing the centroids, once a part, has to pay: a part has at least 32 rows.
     const std::int64_t some = std::max<std::int64_t>(kSquares / clusters, 32);
+    kmeans_exact_surroundings::NowAndThen look(between);
     try {
       kmeans::for_each_part(
           (n - 1) / some + 1, worth_a_thread(n * (d + clusters), threads), [&](std::int64_t part) {
@@ -407,6 +409,7 @@ struct Points::Impl {
             squares_between(given + begin * d, count, d, centroids, clusters, squares.data());
             T* to = out + begin * clusters;
             for (const double square : squares) *to++ = static_cast<T>(std::sqrt(square));
+            look();
           });
     } catch (const std::bad_alloc&) {
       const double bytes = 8 * static_cast<double>(clusters) * static_cast<double>(some + d + 8);
@@ -415,7 +418,7 @@ struct Points::Impl {
   }
 
   double inertia(std::int64_t clusters, const float* centroids, const std::int32_t* labels,
-                 const double* weights) const {
+                 const double* weights, const Between& between) const {
     check_sizes(n, d, clusters);
     if (weights != nullptr) checked_weights(weights, n);
     const kmeans_exact_surroundings::DefaultModes modes;
@@ -432,6 +435,7 @@ struct Points::Impl {
     }
     const float* const given = readable();
     std::vector<double> parts(kmeans::block_count(n));
+    kmeans_exact_surroundings::NowAndThen look(between);
     kmeans::for_blocks(n, worth_a_thread(n * d, threads),
                        [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
                          double sum = 0;
@@ -443,6 +447,7 @@ struct Points::Impl {
                            sum += weights != nullptr ? weights[i] * square : square;
                          }
                          parts[block] = sum;
+                         look();
                        });
     double total = 0;
     for (const double part : parts) total += part;

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cfenv>
+#include <chrono>
 #include <functional>
+#include <thread>
 
 namespace kmeans_exact_surroundings {
 
@@ -32,6 +34,24 @@ class DefaultModes {
 /// a function to call between its parts, from whichever thread; `between` itself is called on this thread
 /// alone and may throw.
 void in_default_modes(const Between& between, const std::function<void(const Between&)>& work);
+
+/// For parts of work that are short, on several threads: calls `between` on the one that made this, some times a second.
+class NowAndThen {
+ public:
+  explicit NowAndThen(const Between& between) : between_(between) {}
+  void operator()() {
+    if (!between_ || std::this_thread::get_id() != calling_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    between_();
+    last_ = std::chrono::steady_clock::now();
+  }
+
+ private:
+  const Between& between_;
+  const std::thread::id calling_ = std::this_thread::get_id();
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 /// Processors that this process's control groups grant it, of which a part may be one; infinity: all.
 double granted_processors();

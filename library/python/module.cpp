@@ -265,7 +265,7 @@ class Points {
     auto distances = room_for<T>(shape_[0] * centroids.shape(0));
     {
       const Unlocked released;
-      points_->distances(k, centroids.data(), distances.get());
+      points_->distances(k, centroids.data(), distances.get(), look_for_signals);
     }
     return owned(std::move(distances), n(), k);
   }
@@ -276,7 +276,7 @@ class Points {
     const Unlocked released;
     const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->inertia(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
-                            labels.data(), weights ? weights->data() : nullptr);
+                            labels.data(), weights ? weights->data() : nullptr, look_for_signals);
   }
 
   /// By one of the two functions of this form.

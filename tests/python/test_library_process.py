@@ -347,6 +347,46 @@ except KeyboardInterrupt:
     assert (process.returncode, rest) == (7, "interrupted True\n")
 
 
+HEARD = """
+import signal, time
+if sys.argv[1] == "inertia":
+    zeros = np.zeros((600000, 1000), "f4")  # takes no memory until it is written to
+    kept, labels = ke.Points(zeros, threads=1), np.zeros(len(zeros), "i4")
+    call = lambda: kept.inertia(zeros[:9], labels)
+else:
+    few = np.resize(x, (3000, 2000))
+    kept = ke.Points(few, threads=int(sys.argv[2]))
+    call = lambda: kept.distances(few, dtype=sys.argv[3])
+heard = []
+
+def handler(*_):
+    heard.append(1)
+    if len(heard) == 2:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise InterruptedError
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+try:
+    call()
+except InterruptedError:
+    print("ended")
+"""
+
+
+@pytest.mark.parametrize(
+    "call", [["distances", "1", "f4"], ["distances", "2", "f8"], ["inertia"]], ids=" ".join
+)
+def test_signals_are_heard_between_blocks_of_rows(package, call: list[str]) -> None:
+    """Twice in the middle of a call; Python itself hears one once the call is over."""
+    run = captured(
+        [sys.executable, "-c", HEAD + HEARD, *call],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        timeout=LONG,
+    )
+    assert run.stdout == "ended\n", run.stdout + run.stderr
+
+
 ENDS = """
 import threading, time
 stack = x[:16000].reshape(16, 1000, 12)
