@@ -198,6 +198,58 @@ def test_weights_are_checked(package, weights: object, reason: str) -> None:
             call()
 
 
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        (np.ma.masked_equal([1, 2, 3], 2), "sample_weight is masked in 1 places"),
+        ([1, np.ma.masked, 3], "sample_weight is masked in 1 places"),
+        (["1", "2", "3"], "sample_weight is of dtype <U1; real numbers are needed"),
+        (
+            np.array([1, "2", 3], dtype=object),
+            r"sample_weight\[1\] is '2': an argument must be no st",
+        ),
+        ([1, None, 3], r"sample_weight\[1\] is None"),
+        (np.array([1, 2, 3j]), "sample_weight is complex128"),
+        (1j, "sample_weight is complex128"),
+        ("1", "sample_weight is of dtype <U1"),
+        (np.array([1, 2, 3], dtype="m8[s]"), "sample_weight is of dtype timedelta64"),
+        ([1, -2, 3], r"sample_weight\[1\] is -2; each must be finite and at least 0"),
+        (-1, r"sample_weight\[0\] is -1; each must be finite"),
+        ([1, np.nan, 3], "sample_weight contains NaN"),
+        ([1, 2], r"sample_weight.shape == \(2,\)"),
+    ],
+)
+def test_the_estimator_refuses_weights_by_its_name_for_them(
+    package, weights: object, reason: str
+) -> None:
+    pytest.importorskip("sklearn")
+    x = np.eye(3)
+    fitted = package.KMeans(2).fit(x)
+    for call in (package.KMeans(2).fit, package.KMeans(2, init=x[:2]).fit, fitted.score):
+        with pytest.raises((TypeError, ValueError), match=reason):
+            call(x, sample_weight=weights)
+
+
+def test_the_estimator_takes_what_is_one_number_a_row(package) -> None:
+    pytest.importorskip("sklearn")
+    x = _points(3, 200)
+    numbers = np.random.default_rng(1).integers(1, 5, size=200)
+    right = package.KMeans(4, random_state=1).fit(x, sample_weight=numbers.astype("f8"))
+    for given in (numbers, numbers.tolist(), numbers.astype(object), np.ma.array(numbers)):
+        model = package.KMeans(4, random_state=1).fit(x, sample_weight=given)
+        assert model.cluster_centers_.tobytes() == right.cluster_centers_.tobytes()
+    plain = package.KMeans(4, random_state=1).fit(x)
+    for one in (1, 1.0, np.int64(1), np.float32(1), True):
+        model = package.KMeans(4, random_state=1).fit(x, sample_weight=one)
+        assert model.cluster_centers_.tobytes() == plain.cluster_centers_.tobytes()
+
+
+def test_masked_labels_are_refused(package) -> None:
+    x = np.eye(3, dtype=np.float32)
+    with pytest.raises(ValueError, match="labels is masked in 1 places"):
+        package.inertia(x, x[:2], np.ma.masked_equal([0, 1, 0], 1))
+
+
 @pytest.mark.parametrize(("d", "k"), [*SHAPES, (5, 3000), (300, 20)])
 def test_a_gpu_gives_the_same_bits(package, d: int, k: int) -> None:
     if package.problem_with_gpu():

@@ -55,7 +55,7 @@ def rows(
     """
     if _gpu.is_on_gpu(given):
         return _gpu.host_rows(_gpu.rows(name, given))
-    matrix = _array_of_numbers(name, given)
+    matrix = array_of_numbers(name, given)
     if validate is not None:
         matrix = validate(given)
     _shapes.table(name, matrix.shape)
@@ -66,7 +66,7 @@ def problem_points(name: str, given: object) -> tuple[np.ndarray | _gpu.Rows, tu
     """Tables of one shape, B x n x d, as `points` takes one; and the shape."""
     if _gpu.is_on_gpu(given):
         return _gpu.problems(name, given)
-    stack = _array_of_numbers(name, given)
+    stack = array_of_numbers(name, given)
     shape = _shapes.stack(name, stack.shape)
     return _as_float32(name, stack), shape
 
@@ -77,7 +77,8 @@ def problems(name: str, given: object) -> np.ndarray:
     return _gpu.host_rows(there).reshape(shape) if isinstance(there, _gpu.Rows) else there
 
 
-def _array_of_numbers(name: str, given: object) -> np.ndarray:
+def array_of_numbers(name: str, given: object) -> np.ndarray:
+    """Of any shape, once it is known that nothing would be dropped."""
     _refuse_kind(name, given)
     array = _array(name, given)
     _refuse_kind(name, array)
@@ -201,9 +202,7 @@ def _lost(tables: np.ndarray, rounded: np.ndarray) -> tuple[int, str] | None:
     return None
 
 
-def _lost_in_part(
-    before: np.ndarray, rounded: np.ndarray, first: int
-) -> tuple[np.intp, str] | None:
+def _lost_in_part(before: np.ndarray, rounded: np.ndarray, first: int) -> tuple[int, str] | None:
     """The same of some columns, from the first on, of some tables."""
     some = 1 + len(before) // 8
     parts = (slice(begin, begin + some) for begin in range(0, len(before), some))
@@ -217,7 +216,7 @@ def _lost_in_part(
         return None
     after = rounded[table, :, column].astype(before.dtype)
     lost = _lost_in(before[table, :, column], after, first + column)
-    return None if lost is None else (table[lost[0]], lost[1])
+    return None if lost is None else (int(table[lost[0]]), lost[1])
 
 
 def _may_be_lost(rounded: np.ndarray) -> np.ndarray:
@@ -237,9 +236,7 @@ def _may_be_lost(rounded: np.ndarray) -> np.ndarray:
     return ~far | (left < n * (1 - _MERGED))
 
 
-def _lost_in(
-    before: np.ndarray, after: np.ndarray, names: np.ndarray
-) -> tuple[np.intp, str] | None:
+def _lost_in(before: np.ndarray, after: np.ndarray, names: np.ndarray) -> tuple[int, str] | None:
     """The first of these columns, a row each, in which rows differ by little more than rounding."""
     ordered = np.sort(before, axis=-1)
     different, left = (
@@ -253,7 +250,7 @@ def _lost_in(
         distances = np.abs(before - ordered[:, before.shape[1] // 2, np.newaxis])
     spread = _typical(distances)
     much = (moved > _SHARE * np.maximum(distances, spread)) & (spread > 0)
-    for at in np.flatnonzero(merged | much.any(axis=-1))[:1]:
+    for at in np.flatnonzero(merged | much.any(axis=-1))[:1].tolist():
         if merged[at]:
             made = f"{left[at]} of {different[at]} different values"
             return at, f"which makes {made} in column {names[at]}"
@@ -387,7 +384,11 @@ def metric(given: object) -> int:
 
 def labels(name: str, given: object, n: int) -> np.ndarray:
     """One integer a row; whether each is one of a cluster is left to the engine."""
-    array = _gpu.host_labels(name, given) if _gpu.is_on_gpu(given) else _array(name, given)
+    if _gpu.is_on_gpu(given):
+        array = _gpu.host_labels(name, given)
+    else:
+        _refuse_kind(name, given)
+        array = _array(name, given)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -351,9 +351,18 @@ def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
 def _weights(sample_weight: Any, X: np.ndarray | _gpu.Rows) -> np.ndarray | None:
     if sample_weight is None:
         return None
+    if not isinstance(sample_weight, Real):
+        sample_weight = _checks.array_of_numbers("sample_weight", sample_weight)
     if isinstance(X, _gpu.Rows):
-        return _checks.weights("sample_weight", sample_weight, len(X))
-    return _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights: Any = _checks.weights("sample_weight", sample_weight, len(X))
+    else:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))[:1]:
+        raise ValueError(
+            f"kmeans_exact: sample_weight[{row}] is {weights[row]:.9g}; each must be finite and "
+            "at least 0"
+        )
+    return weights
 
 
 def _check_shape(init: np.ndarray, k: int, d: int) -> None:
