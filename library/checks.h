@@ -45,9 +45,10 @@ void require_gpu();
 /// Says how much memory is needed, if that is known, and how much is free.
 class OutOfMemory final : public std::bad_alloc {
  public:
-  OutOfMemory(const kmeans::Shape& shape, double needed)
-      : what_("kmeans_exact: out of memory: " + sizes(shape) + need(needed) + "; " +
+  OutOfMemory(double needed, const std::string& sizes)
+      : what_("kmeans_exact: out of memory: " + sizes + need(needed) + "; " +
               megabytes(kmeans_exact_surroundings::free_memory()) + " are free") {}
+  OutOfMemory(const kmeans::Shape& shape, double needed) : OutOfMemory(needed, sizes(shape)) {}
   [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
 
  private:
@@ -64,5 +65,17 @@ class OutOfMemory final : public std::bad_alloc {
 
   std::string what_;
 };
+
+/// Does work(), which takes at most so much memory, or 0 if that is little.
+template <class Work>
+auto with_sizes(const kmeans::Shape& shape, double bytes, const Work& work) {
+  try {
+    return work();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(shape, bytes);
+  }
+}
 
 }  // namespace kmeans_exact_checks

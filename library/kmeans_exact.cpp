@@ -37,13 +37,8 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_clusters(k, impl_->n);
   check_options(options);
   const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
-  try {
-    impl_->weigh(options.weights);
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemory({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n));
-  }
+  with_sizes({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n),
+             [&] { impl_->weigh(options.weights); });
   impl_->measure_by(options.metric);
   std::vector<float> copied;
   impl_->on_host(k, centroids, copied);
@@ -211,8 +206,12 @@ void unit_rows(const GpuPoints& rows, float* dev_unit) {
 
 void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole) {
   require(n >= 1, "n is " + std::to_string(n) + "; at least one weight is needed");
-  const auto found = checked_weights(weights, n);
-  std::copy(found.of_points.begin(), found.of_points.end(), whole);
+  try {
+    const auto found = checked_weights(weights, n);
+    std::copy(found.of_points.begin(), found.of_points.end(), whole);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(8 * static_cast<double>(n), "n = " + std::to_string(n));
+  }
 }
 
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,

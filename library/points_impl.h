@@ -324,7 +324,7 @@ struct Points::Impl {
                        const Options& options, const Between& alive) {
     const auto problem = problem_of(clusters);
     largest_of("centroid", centroids, clusters, d, 1);
-    require(lost().empty(), lost());
+    with_sizes(problem.shape, 0, [&] { require(lost().empty(), lost()); });
     bool ended_by_caller = false;
     const Between noted = [&] {
       try {
@@ -420,7 +420,9 @@ struct Points::Impl {
   double inertia(std::int64_t clusters, const float* centroids, const std::int32_t* labels,
                  const double* weights, const Between& between) const {
     check_sizes(n, d, clusters);
-    if (weights != nullptr) checked_weights(weights, n);
+    with_sizes({n, d, clusters}, 8 * static_cast<double>(n), [&] {
+      if (weights != nullptr) checked_weights(weights, n);
+    });
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     const auto* const sent = on_gpu();

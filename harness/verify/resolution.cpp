@@ -91,19 +91,19 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d,
 
 /// Evenly spaced rows, of those that count.
 std::vector<std::int64_t> rows_to_sample(std::int64_t n, const CountedPoints<float>& counted) {
-  std::vector<std::int64_t> counting;
-  if (counted.weights != nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (counted.counts(i)) counting.push_back(i);
-    }
-    n = static_cast<std::int64_t>(counting.size());
+  std::int64_t counting = n;
+  for (std::int64_t i = 0; counted.weights != nullptr && i < n; ++i) {
+    if (!counted.counts(i)) --counting;
   }
-  std::vector<std::int64_t> rows(std::min(n, kResolutionRows));
+  std::vector<std::int64_t> rows(std::min(counting, kResolutionRows));
   const auto count = static_cast<std::int64_t>(rows.size());
   for (std::int64_t r = 0; r < count; ++r) {
-    const std::int64_t row =
-        n == count ? r : static_cast<std::int64_t>(static_cast<__int128>(n) * r / count);
-    rows[r] = counting.empty() ? row : counting[row];
+    rows[r] = static_cast<std::int64_t>(static_cast<__int128>(counting) * r / count);
+  }
+  if (counting == n) return rows;
+  std::int64_t before = 0;  // of those that count
+  for (std::int64_t i = 0, r = 0; r < count; ++i) {
+    if (counted.counts(i) && before++ == rows[r]) rows[r++] = i;
   }
   return rows;
 }

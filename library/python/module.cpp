@@ -43,11 +43,11 @@ nb::ndarray<nb::numpy, T> owned(std::unique_ptr<T[]> values, Shape... shape) {
   return nb::ndarray<nb::numpy, T>(data, {static_cast<std::size_t>(shape)...}, owner);
 }
 
-/// Says how much an answer takes.
+/// Says how much an array takes.
 class NoRoom final : public std::bad_alloc {
  public:
   NoRoom(std::size_t values, std::size_t bytes)
-      : what_("kmeans_exact: out of memory: an answer of " + std::to_string(values) +
+      : what_("kmeans_exact: out of memory: an array of " + std::to_string(values) +
               " values needs " + std::to_string(values * bytes / 1000000 + 1) + " MB") {}
   [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
 
@@ -283,17 +283,16 @@ class Points {
   template <auto seed_by>
   nb::ndarray<nb::numpy, float> seeds(std::int64_t k, std::uint64_t seed,
                                       const std::optional<Weights>& weights) {
-    std::vector<std::int64_t> whole;
+    std::unique_ptr<std::int64_t[]> whole;
     if (weights) {
-      whole.resize(weights->shape(0));
-      kmeans_exact::whole_weights(weights->data(), n(), whole.data());
+      whole = room_for<std::int64_t>(shape_[0]);
+      kmeans_exact::whole_weights(weights->data(), n(), whole.get());
     }
     auto centroids = room_for<float>(std::max<std::int64_t>(0, k) * shape_[1]);
     {
       const Unlocked released;
       const OneAtATime::Turn turn(*one_at_a_time_);
-      ((*points_).*seed_by)(k, seed, centroids.get(), weights ? whole.data() : nullptr,
-                            look_for_signals);
+      ((*points_).*seed_by)(k, seed, centroids.get(), whole.get(), look_for_signals);
     }
     return owned(std::move(centroids), k, d());
   }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -551,8 +552,48 @@ for dtype in ("f8", "f4"):
         print(error)
 """
     )
-    of = "kmeans_exact: out of memory: an answer of 90000000 values needs"
+    of = "kmeans_exact: out of memory: an array of 90000000 values needs"
     assert run.stdout.splitlines() == [f"{of} 721 MB", f"{of} 361 MB"], run.stdout + run.stderr
+
+
+def test_out_of_memory_says_need_wherever_it_is_with_weights(python) -> None:
+    run = python(
+        """
+import resource
+x = np.zeros((1000000, 8), 'f4')
+x[:, 0] = np.arange(len(x)) % 1000
+weights = np.where(np.arange(len(x)) % 2, 1, 2.5)
+labels = np.zeros(len(x), 'i4')
+calls = {
+    "lloyd": lambda kept: kept.lloyd(x[:200], iterations=1, tol=1e-9, weights=weights),
+    "kmeans_plusplus": lambda kept: kept.kmeans_plusplus(9, weights=weights),
+    "ward_start": lambda kept: kept.ward_start(9, weights=weights),
+    "inertia": lambda kept: kept.inertia(x[:9], labels, weights=weights),
+}
+for name, call in calls.items():
+    for more in range(0, 80, 4):
+        kept = ke.Points(x, threads=1)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + more * 10**6, -1))
+        try:
+            call(kept)
+        except MemoryError as error:
+            print(name, error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+""",
+        MALLOC_MMAP_THRESHOLD_="65536",  # what was freed is the system's again
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    lines = run.stdout.splitlines()
+    assert {line.split()[0] for line in lines} == {
+        "lloyd",
+        "kmeans_plusplus",
+        "ward_start",
+        "inertia",
+    }
+    for line in lines:
+        assert re.search(r"^\w+ kmeans_exact: out of memory: .*[n0] .* needs .*\d MB", line), line
 
 
 def test_a_signals_handler_that_comes_back_to_the_points_at_work_is_refused(python) -> None:
