@@ -28,7 +28,7 @@ def _paths(package) -> dict[str, Callable[[object], object]]:
     }
     try:
         fitted = package.KMeans(2, random_state=0).fit(POINTS)
-    except ImportError:
+    except AttributeError:  # without scikit-learn
         return paths
     return paths | {
         "fit": lambda x: package.KMeans(2, random_state=0).fit(x),

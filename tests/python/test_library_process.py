@@ -55,6 +55,40 @@ def _right(run: subprocess.CompletedProcess) -> None:
     assert (run.returncode, run.stdout.strip()) == (0, "right"), run.stdout + run.stderr
 
 
+WITHOUT_SKLEARN = """
+import kmeans_exact
+names = {}
+exec("from kmeans_exact import *", names)
+assert names["lloyd"] is ke.lloyd and "KMeans" not in names
+assert not hasattr(ke, "KMeans") and "KMeans" not in dir(ke) and "lloyd" in dir(ke)
+for way in ("kmeans_exact.KMeans", "from kmeans_exact import KMeans"):
+    try:
+        exec(way)
+    except (AttributeError, ImportError) as error:
+        assert "sklearn" in str(error), error
+        print(type(error).__name__)
+"""
+
+
+def test_all_but_the_estimator_is_there_without_scikit_learn(package) -> None:
+    run = captured(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.modules['sklearn'] = None" + HEAD + WITHOUT_SKLEARN,
+        ],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+    )
+    assert run.stdout.split() == ["AttributeError", "ModuleNotFoundError"], run.stderr
+
+
+def test_the_estimator_is_listed_where_it_can_be_had(package) -> None:
+    pytest.importorskip("sklearn")
+    assert hasattr(package, "KMeans")
+    assert {"KMeans", "lloyd", "__version__"} <= {*dir(package)}
+    assert "KMeans" in package.__all__
+
+
 FORKED = """
 right = bits()
 for _ in range(2):

@@ -15,6 +15,8 @@ array([[9., 1.],
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,6 +47,8 @@ __all__ = [
     "ward_start",
     "ward_start_batch",
 ]
+if importlib.util.find_spec("sklearn") is None:
+    __all__.remove("KMeans")
 __version__ = _engine.version()
 _COSINE = _checks.metric("cosine")
 
@@ -486,8 +490,19 @@ def _tables(
 
 def __getattr__(name: str) -> object:
     """KMeans needs scikit-learn, which nothing else here does."""
-    if name == "KMeans":
+    if name != "KMeans":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
         from ._estimator import KMeans
+    except ImportError as error:
+        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # from kmeans_exact import KMeans
+            raise
+        raise AttributeError(
+            f"kmeans_exact: KMeans needs scikit-learn: {error}; pip install "
+            "'kmeans-exact[estimator]'"
+        ) from error
+    return KMeans
 
-        return KMeans
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
