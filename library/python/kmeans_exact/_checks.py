@@ -45,9 +45,10 @@ def points(name: str, given: object) -> np.ndarray | _gpu.Rows:
     return _gpu.rows(name, given) if _gpu.is_on_gpu(given) else rows(name, given)
 
 
-def rows(
-    name: str, given: object, validate: Callable[[object], np.ndarray] | None = None
-) -> np.ndarray:
+Validate = Callable[[object], np.ndarray]
+
+
+def rows(name: str, given: object, validate: Validate | None = None) -> np.ndarray:
     """What was given as n x d float32, without a copy where it is that.
 
     ``validate`` makes an array of numbers of it, once it is known that nothing would be dropped.
@@ -55,11 +56,50 @@ def rows(
     """
     if _gpu.is_on_gpu(given):
         return _gpu.host_rows(_gpu.rows(name, given))
+    return _as_float32(name, table(name, given, validate))
+
+
+def rows_from_their_mean(
+    name: str, given: object, validate: Validate
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """As `rows`; but where float32 would not hold what rows differ in and does hold it once their
+    mean is subtracted, these differences, and the mean, d float64."""
+    matrix = table(name, given, validate)
+    if not np.can_cast(matrix.dtype, np.float32):
+        rounded = _held(matrix)
+        if rounded is not None:
+            return rounded, None
+        mean = matrix.mean(axis=0, dtype=np.longdouble).astype(np.float64)
+        rounded = _held(rows_from(name, matrix, mean))
+        if rounded is not None:
+            return rounded, mean
+    return _as_float32(name, matrix), None
+
+
+def _held(matrix: np.ndarray) -> np.ndarray | None:
+    """In float32, if that loses nothing of what rows differ in."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = _in_order(matrix, np.float32)
+    if not np.isfinite(rounded).all() or _lost(matrix[np.newaxis], rounded[np.newaxis]) is not None:
+        return None
+    return rounded
+
+
+def rows_from(name: str, given: object, mean: np.ndarray) -> np.ndarray:
+    """What rows differ by from a mean, n x d float64: to the last bit also of large integers."""
+    matrix = array_of_numbers(name, given)
+    wide = np.longdouble if matrix.dtype.kind in "iu" and matrix.itemsize == 8 else np.float64
+    with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
+        return (matrix.astype(wide) - mean).astype(np.float64)
+
+
+def table(name: str, given: object, validate: Validate | None = None) -> np.ndarray:
+    """Rows of numbers of any type, once it is known that nothing would be dropped."""
     matrix = array_of_numbers(name, given)
     if validate is not None:
         matrix = validate(given)
     _shapes.table(name, matrix.shape)
-    return _as_float32(name, matrix)
+    return matrix
 
 
 def problem_points(name: str, given: object) -> tuple[np.ndarray | _gpu.Rows, tuple[int, int, int]]:

@@ -35,8 +35,9 @@ _AUTO_RUNS = 10
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means by the exact Lloyd step, in float32, with the parameters of scikit-learn's.
 
-    A RoundingWarning says where float32 loses what rows differ in. X may be in the memory of a GPU,
-    as for `Points`; attributes and answers are NumPy arrays all the same.
+    Where float32 would lose what rows differ in, their mean is subtracted first; a RoundingWarning
+    says where that is not enough. X may be in the memory of a GPU, as for `Points`; attributes and
+    answers are NumPy arrays all the same.
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         "ward": `ward_start`, which ends lower and sooner than scikit-learn's default. "k-means++":
         `kmeans_plusplus`, one draw a seed, quicker and worse. "random": the rows that
         scikit-learn would choose. An array has the shape (n_clusters, n_features); a callable
-        returns one, given X in float32, n_clusters and random_state.
+        returns one, given X in float32 (less its mean where that is subtracted), n_clusters and
+        random_state.
     n_init : int or "auto", default="auto"
         Runs with different seeds, of which the one with the lowest inertia is kept; an array as
         ``init`` is run once. "auto": 10 of "random" and of a callable, else 1.
@@ -74,8 +76,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        float32 numbers, as float32 where X was that, else as float64. A cluster that loses all
-        its points keeps its centroid; scikit-learn moves it.
+        float32 numbers, as float32 where X was that, else as float64, plus the mean where it was
+        subtracted. A cluster that loses all its points keeps its centroid; scikit-learn moves it.
     labels_ : array of shape (n_samples,), int32
         Those of ``cluster_centers_``.
     inertia_ : float
@@ -154,7 +156,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 best = (inertia, run)
         self.inertia_, run = best
         self.labels_ = run.labels
+        self._found = run.centroids
         self.cluster_centers_ = run.centroids.astype(dtype, copy=False)
+        if self._mean is not None:
+            self.cluster_centers_ = self.cluster_centers_ + self._mean
         self.n_iter_ = run.iterations
         found = _distinct(run.labels, k)
         if found < k:
@@ -204,6 +209,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _rows(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray | _gpu.Rows, type]:
         """In float32, and the type for answers. By scikit-learn's checks among the library's."""
+        if reset:
+            self._mean = None
         if _gpu.is_on_gpu(X):
             rows = _gpu.rows("X", X)
             _check_feature_names(self, rows, reset=reset)
@@ -217,14 +224,28 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             dtype = np.float32 if matrix.dtype == np.float32 else np.float64
             return matrix
 
-        return _checks.rows("X", X, validate), dtype
+        if reset and self.metric == "euclidean":
+            moved, self._mean = _checks.rows_from_their_mean("X", X, validate)
+            return moved, dtype
+        if self._mean is None:
+            return _checks.rows("X", X, validate), dtype
+        return _checks.rows("X", X, lambda given: self._from_mean(validate(given))), np.float64
+
+    def _from_mean(self, given: Any) -> Any:
+        """What is computed with, of rows or centroids of the user's."""
+        return given if self._mean is None else _checks.rows_from("X", given, self._mean)
 
     def _points(self, X: np.ndarray | _gpu.Rows) -> Points:
         threads = _checks.threads("n_threads", self.n_threads)
         return Points(X, threads=threads, device=self.device, metric=self.metric)
 
     def _centroids(self) -> np.ndarray:
-        return _checks.rows("cluster_centers_", self.cluster_centers_)
+        centers = self.cluster_centers_
+        if self._mean is None:
+            return _checks.rows("cluster_centers_", centers)
+        # Those that `fit` found, unless they have been replaced.
+        found = np.array_equal(self._found + self._mean, centers)
+        return self._found if found else _checks.rows("cluster_centers_", self._from_mean(centers))
 
     def _check_parameters(self, n: int) -> int:
         """Those that `fit` alone has. Returns the number of clusters."""
@@ -288,7 +309,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _given(self, X: np.ndarray | _gpu.Rows, k: int) -> Iterator[np.ndarray]:
         runs = self._runs(auto=1)
-        init = _checks.first_centroids("init", self.init)
+        given = self.init
+        if self._mean is not None:
+            given = _checks.table("init", given)
+            _check_shape(given, k, X.shape[1])
+            given = self._from_mean(given)
+        init = _checks.first_centroids("init", given)
         _check_shape(init, k, X.shape[1])
         if runs != 1:
             warnings.warn(
