@@ -19,7 +19,7 @@ TRAITS = {
     "distance": "expanded",
     "objective": "its sample of the points",
     "requires": ["superkmeans", "numpy", "threadpoolctl"],
-    "remedy": "`.venv/bin/pip install superkmeans` brings it",
+    "remedy": "`.venv/bin/pip install superkmeans==0.2.0` brings it",
 }
 
 

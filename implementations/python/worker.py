@@ -128,7 +128,8 @@ def reason_against(traits: dict[str, Any]) -> str:
             "`make setup-gpu` installs requirements-gpu.txt, which brings what GPU variants need"
         )
     elif not remedy:
-        remedy = f"`pip install -r {traits['requirements']}` brings what it needs"
+        install = f".venv/bin/pip install --require-hashes -r {traits['requirements']}"
+        remedy = f"`{install}` brings what it needs"
     found = [f"lacks {', '.join(missing)}"] if missing else []
     found += [f"has {', '.join(old)}"] if old else []
     return f"Python {'.'.join(map(str, sys.version_info[:3]))} {' and '.join(found)}; {remedy}"
