@@ -136,8 +136,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored.
 
         ``sample_weight``, array-like of shape (n_samples,), counts a row so many times, also in
-        the choice of the first centroids; integers give the bits of repeated rows. It is for X in
-        the host's memory.
+        the choice of the first centroids; integers give the bits of repeated rows, if k of them
+        differ. It is for X in the host's memory.
         """
         X, dtype = self._rows(X, reset=True)
         k = self._check_parameters(len(X))
@@ -188,8 +188,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def transform(self, X: Any) -> np.ndarray:
         """Distances from all centroids of each row, as `predict` rounds it to float32.
 
-        (n_samples, n_clusters), of float32 in float32, else in float64: then `predict` is where
-        they are lowest.
+        (n_samples, n_clusters), of float32 in float32, else in float64. `predict` is where the
+        squared distances are lowest in float64.
         """
         check_is_fitted(self)
         X, dtype = self._rows(X)
