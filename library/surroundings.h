@@ -35,7 +35,8 @@ class DefaultModes {
 /// alone and may throw.
 void in_default_modes(const Between& between, const std::function<void(const Between&)>& work);
 
-/// For parts of work that are short, on several threads: calls `between` on the one that made this, some times a second.
+/// For parts of work that are short, on several threads: calls `between` on the one that made this, some times a
+/// second.
 class NowAndThen {
  public:
   explicit NowAndThen(const Between& between) : between_(between) {}

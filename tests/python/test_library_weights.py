@@ -49,6 +49,18 @@ def test_integers_give_the_bits_of_repeated_rows(package, d: int, k: int) -> Non
             assert plain.centroids.tobytes() != right.centroids.tobytes()
 
 
+def test_seeds_are_those_of_repeated_rows_if_k_of_them_differ(package) -> None:
+    random = np.random.default_rng(4)
+    for seed in range(200):
+        x = random.normal(size=(9, 2)).astype("f4")[random.integers(0, 9, size=14)]
+        weights = random.integers(0, 4, size=14)
+        repeated = np.repeat(x, weights, axis=0)
+        k = int(random.integers(1, 1 + len(np.unique(repeated, axis=0))))
+        for start in (package.kmeans_plusplus, package.ward_start):
+            own = start(x, k, seed, weights=weights)
+            assert own.tobytes() == start(repeated, k, seed).tobytes()
+
+
 def _whole(weights: np.ndarray) -> tuple[list[int], int]:
     """By docs/exact-step.md, in exact numbers: integers, and what the scale goes by."""
     counting = int((weights > 0).sum())
