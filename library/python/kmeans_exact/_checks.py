@@ -54,6 +54,8 @@ def rows(name: str, given: object, validate: Validate | None = None) -> np.ndarr
     ``validate`` makes an array of numbers of it, once it is known that nothing would be dropped.
     NaN and infinity are left to the engine, which says where. What is in a GPU's memory is copied.
     """
+    if validate is None and isinstance(given, np.ndarray) and _is_ready(given):
+        return given
     if _gpu.is_on_gpu(given):
         return _gpu.host_rows(_gpu.rows(name, given))
     return _as_float32(name, table(name, given, validate))
@@ -102,6 +104,18 @@ def table(name: str, given: object, validate: Validate | None = None) -> np.ndar
     return matrix
 
 
+def _is_ready(matrix: np.ndarray) -> bool:
+    """Is there nothing to convert, and nothing to refuse?"""
+    return (
+        type(matrix) is np.ndarray
+        and matrix.dtype == np.float32
+        and matrix.ndim == 2
+        and matrix.size > 0
+        and matrix.flags.c_contiguous
+        and matrix.flags.aligned
+    )
+
+
 def problem_points(name: str, given: object) -> tuple[np.ndarray | _gpu.Rows, tuple[int, int, int]]:
     """Tables of one shape, B x n x d, as `points` takes one; and the shape."""
     if _gpu.is_on_gpu(given):
@@ -121,7 +135,8 @@ def array_of_numbers(name: str, given: object) -> np.ndarray:
     """Of any shape, once it is known that nothing would be dropped."""
     _refuse_kind(name, given)
     array = _array(name, given)
-    _refuse_kind(name, array)
+    if array is not given:
+        _refuse_kind(name, array)
     if array.ndim == 0 and array.dtype == object:
         raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed")
     return _numbers(name, array) if array.dtype == object else array
