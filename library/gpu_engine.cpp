@@ -40,6 +40,7 @@ struct GpuLibrary {
   pid_t loaded_in = ::getpid();
   std::string problem;  // why it cannot be used
   decltype(&KMEANS_EXACT_GPU_PROBLEM) gpu_problem = nullptr;
+  decltype(&KMEANS_EXACT_GPU_PART) part = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
   decltype(&KMEANS_EXACT_GPU_BOARD) board = nullptr;
   decltype(&KMEANS_EXACT_GPU_BATCH) batch = nullptr;
@@ -92,6 +93,7 @@ GpuLibrary load() {
     fits = fits && function != nullptr;
   };
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PROBLEM), library.gpu_problem);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PART), library.part);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE), library.engine);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BOARD), library.board);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BATCH), library.batch);
@@ -128,6 +130,13 @@ std::string problem() {
   const GpuLibrary& library = gpu_library();
   const std::string problem = problem_of(library);
   return problem.empty() ? library.gpu_problem() : problem;
+}
+
+kmeans_exact::GpuPart part() {
+  kmeans_exact::GpuPart found;
+  const GpuLibrary& library = gpu_library();
+  if (problem_of(library).empty()) library.part(found);
+  return found;
 }
 
 OnGpu::OnGpu(bool wanted) {

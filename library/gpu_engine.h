@@ -20,6 +20,7 @@
 #define KMEANS_EXACT_JOIN(a, b) KMEANS_EXACT_JOIN_(a, b)
 #define KMEANS_EXACT_GPU_PROBLEM \
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_problem, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_PART KMEANS_EXACT_JOIN(kmeans_exact_gpu_part, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ENGINE \
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_engine, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_BOARD KMEANS_EXACT_JOIN(kmeans_exact_gpu_board, KMEANS_EXACT_VERSION_NAME)
@@ -39,6 +40,8 @@
 extern "C" {
 /// Why no GPU can be used; empty: one can.
 const char* KMEANS_EXACT_GPU_PROBLEM();
+/// What kmeans_exact::gpu_part() returns.
+void KMEANS_EXACT_GPU_PART(kmeans_exact::GpuPart& part);
 /// An engine, or none and why the GPU does not take this problem.
 void KMEANS_EXACT_GPU_ENGINE(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
                              std::string& why_not);
@@ -73,6 +76,9 @@ namespace kmeans_exact_gpu {
 
 /// Why no GPU can be used, or why its library cannot be loaded; empty: one can.
 std::string problem();
+
+/// As kmeans_exact::gpu_part().
+kmeans_exact::GpuPart part();
 
 /// While it lives, the GPU in use is that of the calling thread, if one can be used; afterwards the caller's is again.
 class OnGpu {

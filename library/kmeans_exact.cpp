@@ -243,6 +243,7 @@ void copy_to_or_from_gpu(void* to, const void* from, std::size_t bytes, void* st
 void release_gpu_memory() { kmeans_exact_gpu::release_memory(); }
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }
+GpuPart gpu_part() { return kmeans_exact_gpu::part(); }
 
 const char* instructions() { return level_of_this_processor().name; }
 

@@ -226,6 +226,13 @@ void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole);
 /// the library that knows GPUs (docs/library.md).
 std::string problem_with_gpu();
 
+/// The part of the library that knows GPUs; all is empty where it cannot be loaded.
+struct GpuPart {
+  std::string built_for{};  ///< Compute capabilities, as "8.0, 9.0, PTX 9.0".
+  std::string gpus{};       ///< Names of those that this process sees, of which the first is used.
+};
+GpuPart gpu_part();
+
 /// Gives back the memory that calls on a GPU keep for those that follow: of the GPU's at most a quarter, and
 /// page-locked memory of the host.
 void release_gpu_memory();

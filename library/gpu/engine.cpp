@@ -145,7 +145,24 @@ kmeans::cuda::SharedRows::Rows rows_of(const kmeans_exact::GpuPoints& points,
   return rows;
 }
 
+/// 90 = 9.0.
+std::string capability(int number) {
+  return std::to_string(number / 10) + "." + std::to_string(number % 10);
+}
+
 }  // namespace
+
+void KMEANS_EXACT_GPU_PART(kmeans_exact::GpuPart& part) {
+  const auto list = [](std::string& text, const std::string& one) {
+    text += (text.empty() ? "" : ", ") + one;
+  };
+  const kmeans::GpuStatus& status = kmeans::gpu_status();
+  for (const int number : status.built_for) list(part.built_for, capability(number));
+  if (status.built_ptx > 0) list(part.built_for, "PTX " + capability(status.built_ptx));
+  for (const kmeans::GpuDevice& device : status.devices) {
+    list(part.gpus, device.name + " (" + capability(10 * device.major + device.minor) + ")");
+  }
+}
 
 const char* KMEANS_EXACT_GPU_PROBLEM() {
   (void)kmeans::current_gpu();

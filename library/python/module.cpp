@@ -565,6 +565,10 @@ NB_MODULE(_engine, module) {
   module.def("engines", call<&Points::engines>);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
+  module.def("gpu_part", [] {
+    const kmeans_exact::GpuPart part = kmeans_exact::gpu_part();
+    return nb::make_tuple(part.built_for, part.gpus);
+  });
   module.def("release_gpu_memory", &kmeans_exact::release_gpu_memory);
   module.def("version", &kmeans_exact::version);
 }

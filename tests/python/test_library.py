@@ -80,6 +80,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         "lloyd_batch",
         "seed_ward_batch",
         "instructions",
+        "gpu_part",
         "problem_with_gpu",
         "unit_rows",
         "release_gpu_memory",

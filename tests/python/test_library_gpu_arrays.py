@@ -574,3 +574,18 @@ for _ in range(5):
     same(centroids.cpu().numpy(), here.centroids)
     same(labels.cpu().numpy(), here.labels)
 """)
+
+
+def test_what_is_installed_names_the_gpu_and_what_its_part_is_for(package) -> None:
+    if not PRETENDED.is_file():
+        pytest.skip("this build has no library (see the first lines of its configuration)")
+    folder = str(Path(package.__file__).parents[1])
+    done = captured(
+        [sys.executable, "-m", "kmeans_exact"],
+        env={**os.environ, "PYTHONPATH": folder, "KMEANS_EXACT_GPU": str(PRETENDED)},
+        check=True,
+    )
+    assert done.stdout.splitlines()[-2:] == [
+        f"part for GPUs: {PRETENDED}, for compute capability 7.5, PTX 7.5",
+        "GPU:           Pretended (7.5)",
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import __version__, instructions, problem_with_gpu
+from . import __version__, _engine, instructions, problem_with_gpu
 
 
 def main() -> None:
@@ -24,13 +24,17 @@ def main() -> None:
         estimator = f"none: {error}; pip install 'kmeans-exact[estimator]'"
     given = os.environ.get("KMEANS_EXACT_GPU")
     gpu_part = Path(given) if given else Path(__file__).parent / "libkmeans_exact_gpu.so"
+    part = str(gpu_part) if gpu_part.is_file() else "none"
+    built_for, gpus = _engine.gpu_part()
+    if built_for:
+        part += f", for compute capability {built_for}"
     lines = {
         "kmeans_exact": f"{__version__}, in {Path(__file__).parent}",
         "Python": f"{platform.python_version()}, numpy {np.__version__}, in {sys.prefix}",
         "estimator": estimator,
         "instructions": instructions(),
-        "part for GPUs": str(gpu_part) if gpu_part.is_file() else "none",
-        "GPU": f"none: {problem}" if problem else "yes",
+        "part for GPUs": part,
+        "GPU": f"none: {problem}" if problem else gpus,
     }
     for name, value in lines.items():
         print(f"{name + ':':15}{value}")

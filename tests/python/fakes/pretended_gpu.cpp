@@ -231,6 +231,9 @@ kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::
 }
 
 const char* KMEANS_EXACT_GPU_PROBLEM() { return ""; }
+void KMEANS_EXACT_GPU_PART(kmeans_exact::GpuPart& part) {
+  part = {.built_for = "7.5, PTX 7.5", .gpus = "Pretended (7.5)"};
+}
 
 void KMEANS_EXACT_GPU_ENGINE(const kmeans::Problem<float>& problem, kmeans_exact::MadeEngine& made,
                              std::string& why_not) {
