@@ -183,6 +183,20 @@ for name, weights in kinds.items():
 """)
 
 
+def test_an_estimator_that_subtracts_takes_arrays_of_a_gpu(run) -> None:
+    run("""
+few = 3e4 + 1e-3 * x[:900].astype('f8')  # of which float32 holds a few bits
+model = ke.KMeans(4, random_state=1).fit(few)
+rounded = few.astype('f4')
+same(model.predict(to_gpu(rounded)), model.predict(rounded))
+same(model.transform(to_gpu(rounded)), model.transform(rounded))
+assert model.score(to_gpu(rounded)) == model.score(rounded)
+assert model.predict(few).tolist() == model.labels_.tolist()
+init = to_gpu(rounded[:4].copy())
+assert ke.KMeans(4, init=init).fit(few).inertia_ == ke.KMeans(4, init=rounded[:4]).fit(few).inertia_
+""")
+
+
 def test_a_cpu_takes_what_a_gpu_has_no_memory_for(run) -> None:
     if run.is_real:
         # Room for the points and what they need alone, not for their rows next to them.

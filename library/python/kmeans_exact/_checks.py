@@ -61,38 +61,62 @@ def rows(name: str, given: object, validate: Validate | None = None) -> np.ndarr
     return _as_float32(name, table(name, given, validate))
 
 
-def rows_from_their_mean(
-    name: str, given: object, validate: Validate
+def rows_near(
+    name: str, given: object, validate: Validate, weights: object
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """As `rows`; but where float32 would not hold what rows differ in and does hold it once their
-    mean is subtracted, these differences, and the mean, d float64."""
+    """As `rows`; but where float32 would not hold what rows differ in and does hold it once the
+    middle of their range is subtracted, these differences, and that middle, d float64.
+
+    Rows of weight 0 do not count, so that weights do what repeated rows do.
+    """
     matrix = table(name, given, validate)
     if not np.can_cast(matrix.dtype, np.float32):
-        rounded = _held(matrix)
-        if rounded is not None:
+        rounded, counted = _in_float32(matrix), _with_weight(matrix, weights)
+        if _is_held(counted, _in_float32(counted)) and np.isfinite(rounded).all():
             return rounded, None
-        mean = matrix.mean(axis=0, dtype=np.longdouble).astype(np.float64)
-        rounded = _held(rows_from(name, matrix, mean))
-        if rounded is not None:
-            return rounded, mean
+        if np.isfinite(_in_float32(counted)).all():
+            ends = (counted.min(axis=0), counted.max(axis=0))
+            middle = sum(end.astype(np.longdouble) / 2 for end in ends).astype(np.float64)
+            moved = rows_from(name, counted, middle)
+            if _is_held(moved, _in_float32(moved)):
+                return _as_float32(name, rows_from(name, matrix, middle), warn=False), middle
     return _as_float32(name, matrix), None
 
 
-def _held(matrix: np.ndarray) -> np.ndarray | None:
-    """In float32, if that loses nothing of what rows differ in."""
+def _with_weight(matrix: np.ndarray, weights: object) -> np.ndarray:
+    """What is no weight of each row is left to those who refuse it."""
+    try:
+        given = np.asarray(weights)
+    except (TypeError, ValueError):
+        return matrix
+    if given.shape != (len(matrix),):
+        return matrix
+    counts = given != 0
+    return matrix[counts] if counts.any() and not counts.all() else matrix
+
+
+def _in_float32(matrix: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
-        rounded = _in_order(matrix, np.float32)
-    if not np.isfinite(rounded).all() or _lost(matrix[np.newaxis], rounded[np.newaxis]) is not None:
-        return None
-    return rounded
+        return _in_order(matrix, np.float32)
 
 
-def rows_from(name: str, given: object, mean: np.ndarray) -> np.ndarray:
-    """What rows differ by from a mean, n x d float64: to the last bit also of large integers."""
+def _is_held(matrix: np.ndarray, rounded: np.ndarray) -> bool:
+    """Does rounding lose nothing of what rows differ in?"""
+    finite = bool(np.isfinite(rounded).all())
+    return finite and _lost(matrix[np.newaxis], rounded[np.newaxis]) is None
+
+
+def rows_from(name: str, given: Any, origin: np.ndarray) -> Any:
+    """Rows less an origin, n x d float64: to the last bit also of large integers. What is no table
+    of d columns as it is, for those who refuse it."""
+    if _gpu.is_on_gpu(given):
+        given = _gpu.host_rows(_gpu.rows(name, given))
     matrix = array_of_numbers(name, given)
+    if matrix.ndim != 2 or matrix.shape[1] != len(origin):
+        return given
     wide = np.longdouble if matrix.dtype.kind in "iu" and matrix.itemsize == 8 else np.float64
     with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
-        return (matrix.astype(wide) - mean).astype(np.float64)
+        return (matrix.astype(wide) - origin).astype(np.float64)
 
 
 def table(name: str, given: object, validate: Validate | None = None) -> np.ndarray:
@@ -206,7 +230,7 @@ def _at(name: str, place: Sequence[object]) -> str:
     return "".join(f"problem {at}: " for at in problem) + f"{name}[{', '.join(map(str, inside))}]"
 
 
-def _as_float32(name: str, given: np.ndarray) -> np.ndarray:
+def _as_float32(name: str, given: np.ndarray, *, warn: bool = True) -> np.ndarray:
     """Of a table of rows, or of many."""
     with np.errstate(over="ignore"):
         rounded = _in_order(given, np.float32)
@@ -220,6 +244,8 @@ def _as_float32(name: str, given: np.ndarray) -> np.ndarray:
                 f"kmeans_exact: {_at(name, place)} is {given[place]!s}, which float32 "
                 "cannot hold (at most 3.4e38)"
             )
+    if not warn:
+        return rounded
     several = given.ndim == 3
     lost = _lost(given, rounded) if several else _lost(given[np.newaxis], rounded[np.newaxis])
     if lost is not None:

@@ -35,9 +35,9 @@ _AUTO_RUNS = 10
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means by the exact Lloyd step, in float32, with the parameters of scikit-learn's.
 
-    Where float32 would lose what rows differ in, their mean is subtracted first; a RoundingWarning
-    says where that is not enough. X may be in the memory of a GPU, as for `Points`; attributes and
-    answers are NumPy arrays all the same.
+    Where float32 would lose what rows differ in, the middle of their range is subtracted first; a
+    RoundingWarning says where that is not enough. X may be in the memory of a GPU, as for `Points`;
+    attributes and answers are NumPy arrays all the same.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         "ward": `ward_start`, which ends lower and sooner than scikit-learn's default. "k-means++":
         `kmeans_plusplus`, one draw a seed, quicker and worse. "random": the rows that
         scikit-learn would choose. An array has the shape (n_clusters, n_features); a callable
-        returns one, given X in float32 (less its mean where that is subtracted), n_clusters and
+        returns one, given X in float32 (less what is subtracted), n_clusters and
         random_state.
     n_init : int or "auto", default="auto"
         Runs with different seeds, of which the one with the lowest inertia is kept; an array as
@@ -76,7 +76,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        float32 numbers, as float32 where X was that, else as float64, plus the mean where it was
+        float32 numbers, as float32 where X was that, else as float64, plus what was
         subtracted. A cluster that loses all its points keeps its centroid; scikit-learn moves it.
     labels_ : array of shape (n_samples,), int32
         Those of ``cluster_centers_``.
@@ -102,6 +102,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     array([[10.,  2.],
            [ 1.,  2.]])
     """
+
+    _origin: np.ndarray | None = None  # subtracted from X
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         the choice of the first centroids; integers give the bits of repeated rows, if k of them
         differ. It is for X in the host's memory.
         """
-        X, dtype = self._rows(X, reset=True)
+        X, dtype = self._rows(X, reset=True, weights=sample_weight)
         k = self._check_parameters(len(X))
         how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
         points = self._points(X)
@@ -158,8 +160,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.labels_ = run.labels
         self._found = run.centroids
         self.cluster_centers_ = run.centroids.astype(dtype, copy=False)
-        if self._mean is not None:
-            self.cluster_centers_ = self.cluster_centers_ + self._mean
+        if self._origin is not None:
+            self.cluster_centers_ = self.cluster_centers_ + self._origin
         self.n_iter_ = run.iterations
         found = _distinct(run.labels, k)
         if found < k:
@@ -207,15 +209,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """For get_feature_names_out()."""
         return len(self.cluster_centers_)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray | _gpu.Rows, type]:
+    def _rows(
+        self, X: Any, *, reset: bool = False, weights: Any = None
+    ) -> tuple[np.ndarray | _gpu.Rows, type]:
         """In float32, and the type for answers. By scikit-learn's checks among the library's."""
         if reset:
-            self._mean = None
+            self._origin = None
         if _gpu.is_on_gpu(X):
             rows = _gpu.rows("X", X)
             _check_feature_names(self, rows, reset=reset)
             _check_n_features(self, rows, reset=reset)
-            return rows, np.float32
+            if self._origin is None:
+                return rows, np.float32
+            return _checks.rows("X", self._from_origin("X", X)), np.float32
         dtype: type = np.float64
 
         def validate(given: object) -> np.ndarray:
@@ -225,15 +231,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return matrix
 
         if reset and self.metric == "euclidean":
-            moved, self._mean = _checks.rows_from_their_mean("X", X, validate)
+            moved, self._origin = _checks.rows_near("X", X, validate, weights)
             return moved, dtype
-        if self._mean is None:
+        if self._origin is None:
             return _checks.rows("X", X, validate), dtype
-        return _checks.rows("X", X, lambda given: self._from_mean(validate(given))), np.float64
+        return _checks.rows("X", X, lambda given: self._from_origin("X", validate(given))), dtype
 
-    def _from_mean(self, given: Any) -> Any:
+    def _from_origin(self, name: str, given: Any) -> Any:
         """What is computed with, of rows or centroids of the user's."""
-        return given if self._mean is None else _checks.rows_from("X", given, self._mean)
+        return given if self._origin is None else _checks.rows_from(name, given, self._origin)
 
     def _points(self, X: np.ndarray | _gpu.Rows) -> Points:
         threads = _checks.threads("n_threads", self.n_threads)
@@ -241,11 +247,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _centroids(self) -> np.ndarray:
         centers = self.cluster_centers_
-        if self._mean is None:
-            return _checks.rows("cluster_centers_", centers)
         # Those that `fit` found, unless they have been replaced.
-        found = np.array_equal(self._found + self._mean, centers)
-        return self._found if found else _checks.rows("cluster_centers_", self._from_mean(centers))
+        if self._origin is not None and np.array_equal(self._found + self._origin, centers):
+            return self._found
+        return _checks.rows("cluster_centers_", self._from_origin("cluster_centers_", centers))
 
     def _check_parameters(self, n: int) -> int:
         """Those that `fit` alone has. Returns the number of clusters."""
@@ -309,12 +314,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _given(self, X: np.ndarray | _gpu.Rows, k: int) -> Iterator[np.ndarray]:
         runs = self._runs(auto=1)
-        given = self.init
-        if self._mean is not None:
-            given = _checks.table("init", given)
-            _check_shape(given, k, X.shape[1])
-            given = self._from_mean(given)
-        init = _checks.first_centroids("init", given)
+        init = _checks.first_centroids("init", self._from_origin("init", self.init))
         _check_shape(init, k, X.shape[1])
         if runs != 1:
             warnings.warn(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points far from the origin, which float32 holds once their mean is subtracted, as scikit-learn
-always does."""
+"""Points far from the origin, which float32 holds once the middle of their range is subtracted."""
 
 from __future__ import annotations
 
@@ -84,7 +83,37 @@ def test_large_integers_are_held_to_the_last_bit(package: ModuleType) -> None:
     assert len(set(zip(own.labels_.tolist(), wanted.tolist(), strict=True))) == 3
 
 
-def test_where_the_mean_is_not_enough_a_warning_says_so(package: ModuleType, x: np.ndarray) -> None:
+def test_weights_do_what_repeated_rows_do(package: ModuleType, x: np.ndarray) -> None:
+    weights = np.arange(len(x)) % 4
+    first = x[[1, 9, 17]] + 1e9
+    repeated = np.repeat(x + 1e9, weights, axis=0)
+    far = x + 1e9
+    far[weights == 0] = 1e18  # nobody counts these
+    own = package.KMeans(K, init=first).fit(far, sample_weight=weights)
+    other = package.KMeans(K, init=first).fit(repeated)
+    np.testing.assert_array_equal(own.cluster_centers_, other.cluster_centers_)
+    np.testing.assert_array_equal(np.repeat(own.labels_, weights), other.labels_)
+
+
+def test_an_estimator_that_was_never_fitted_here_predicts(
+    package: ModuleType, x: np.ndarray
+) -> None:
+    own = package.KMeans(K)
+    own.cluster_centers_ = x[:K]
+    assert own.predict(x).tolist() == package.nearest(x, x[:K]).tolist()
+
+
+def test_what_does_not_fit_is_refused_by_name(package: ModuleType, x: np.ndarray) -> None:
+    for init, reason in ((x[:K, :2], "number of features of the data 4"), (3, "init")):
+        with pytest.raises((TypeError, ValueError), match=reason):
+            package.KMeans(K, init=init).fit(x + 1e9)
+    own = package.KMeans(K, random_state=0).fit(x + 1e9)
+    own.cluster_centers_ = x[:K, :2]
+    with pytest.raises(ValueError, match="columns"):
+        own.predict(x + 1e9)
+
+
+def test_where_that_is_not_enough_a_warning_says_so(package: ModuleType, x: np.ndarray) -> None:
     apart = x.copy()
     apart[:1000] += 1e12
     with pytest.warns(package.RoundingWarning):
