@@ -201,23 +201,29 @@ std::string started(const ResultFile& file) {
   return when.is_string() ? when.get<std::string>() : "";
 }
 
+/// For messages.
 std::string results_folder(const AdviseOptions& options) {
   if (!options.machine.empty()) return options.machine;
-  return results_of_this_machine().string();
+  const auto found = results_of_this_machine();
+  if (found.empty()) return "results/" + machine_id();
+  const bool is_file = found.front().extension() == ".json";
+  return (is_file ? found.front().parent_path() : found.front()).string();
 }
 
 std::vector<ResultFile> results_of(const AdviseOptions& options) {
-  const std::string folder = results_folder(options);
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) {
-    throw InputError(folder +
-                     " does not exist: --machine names a folder of results, such as "
-                     "results/nvidia-h200" +
-                     (options.machine.empty() ? "; of this machine there are none yet "
-                                                "(`kmeans-bench run map` makes some)"
-                                              : ""));
+  static const std::string kUse =
+      "--machine names a folder of results, such as results/nvidia-h200";
+  if (options.machine.empty()) {
+    const auto found = results_of_this_machine();
+    if (!found.empty()) return load_all_results(found);
+    throw InputError("no results of a machine like this one (" + machine_id() +
+                     ") are on file; `kmeans-bench run map` makes some, and " + kUse);
   }
-  return load_results(folder);
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.machine, ignored)) {
+    throw InputError(options.machine + " does not exist: " + kUse);
+  }
+  return load_results(options.machine);
 }
 
 /// The series by their fits; `left_out`: why others are not there.

@@ -2,7 +2,6 @@
 #include "harness/run/fit_choice.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "harness/machine/machine.h"
@@ -67,10 +66,7 @@ std::string by(bool on_file) { return on_file ? "by results on file" : "by rough
 
 std::vector<AdviceSeries> series_here() {
   try {
-    const auto folder = results_of_this_machine();
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(folder, ignored)) return {};
-    return series_of(load_results(folder));
+    return series_of(load_all_results(results_of_this_machine()));
   } catch (const UserError&) {
     return {};  // `advise` says what is wrong with them
   }

@@ -3,54 +3,64 @@
 
 #include <algorithm>
 #include <fstream>
-#include <optional>
+#include <iterator>
+#include <sstream>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "harness/machine/machine.h"
 #include "harness/support/build_info.h"
-#include "harness/support/json_member.h"
 
 namespace kmeans {
 namespace {
 
-using nlohmann::json;
+/// To read all of them as JSON would take a second.
+bool is_of_machine(const std::filesystem::path& file, const std::string& id) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str().find("\"id\": \"" + id + "\"") != std::string::npos;
+}
 
-/// The machine of a folder's smallest result file, "" where there is none: all files of a folder are of one machine.
-std::string machine_of(const std::filesystem::path& folder) {
-  std::optional<std::pair<std::uintmax_t, std::filesystem::path>> smallest;
+std::vector<std::filesystem::path> inside(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> all;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() != ".json") continue;
-    const std::pair found{entry.file_size(ignored), entry.path()};
-    if (!smallest || found < *smallest) smallest = found;
+    all.push_back(entry.path());
   }
-  if (!smallest) return "";
-  std::ifstream stream(smallest->second);
-  const json result = json::parse(stream, nullptr, false);
-  const json id = member(member(member(result, "context"), "machine"), "id");
-  return id.is_string() ? id.get<std::string>() : "";
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 }  // namespace
 
-std::filesystem::path folder_of_machine(const std::filesystem::path& results,
-                                        const std::string& id) {
+std::vector<std::filesystem::path> results_of_machine(const std::filesystem::path& results,
+                                                      const std::string& id) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(results / id, ignored)) return results / id;
-  std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(results, ignored)) {
-    if (entry.is_directory(ignored)) folders.push_back(entry.path());
+  if (std::filesystem::is_directory(results / id, ignored)) return {results / id};
+  std::vector<std::filesystem::path> most;
+  for (const auto& folder : inside(results)) {
+    auto files = inside(folder);
+    std::erase_if(files, [&](const auto& file) {
+      return file.extension() != ".json" || !is_of_machine(file, id);
+    });
+    if (files.size() > most.size()) most = std::move(files);
   }
-  std::sort(folders.begin(), folders.end());
-  const auto found = std::find_if(folders.begin(), folders.end(),
-                                  [&](const auto& folder) { return machine_of(folder) == id; });
-  return found != folders.end() ? *found : results / id;
+  return most;
 }
 
-std::filesystem::path results_of_this_machine() {
-  return folder_of_machine(std::filesystem::path(require_source_root()) / "results", machine_id());
+std::vector<std::filesystem::path> results_of_this_machine() {
+  return results_of_machine(std::filesystem::path(require_source_root()) / "results", machine_id());
+}
+
+std::vector<ResultFile> load_all_results(
+    const std::vector<std::filesystem::path>& files_or_folders) {
+  std::vector<ResultFile> all;
+  for (const auto& one : files_or_folders) {
+    auto loaded = load_results(one);
+    std::move(loaded.begin(), loaded.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace kmeans

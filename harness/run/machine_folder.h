@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which folder of results is of a machine like this one.
+// Which results are of a machine like this one.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "harness/record/result_file.h"
 
 namespace kmeans {
 
-/// `results`/ID; where there is none, the first folder in `results` with a result of a machine of that id; where there
-/// is none either, results/ID, which does not exist.
-std::filesystem::path folder_of_machine(const std::filesystem::path& results,
-                                        const std::string& id);
+/// The folder `results`/ID; where there is none, the files of machines of that id in the folder that has most of them.
+/// Sorted; empty where there are none.
+std::vector<std::filesystem::path> results_of_machine(const std::filesystem::path& results,
+                                                      const std::string& id);
 
 /// Of the machine at work, in the source tree. Throws EnvironmentError where there is no tree.
-std::filesystem::path results_of_this_machine();
+std::vector<std::filesystem::path> results_of_this_machine();
+/// All of these. Throws as load_results() does.
+std::vector<ResultFile> load_all_results(
+    const std::vector<std::filesystem::path>& files_or_folders);
 
 }  // namespace kmeans
