@@ -65,9 +65,8 @@ struct GpuMemory {
 /// Makes a CUDA context in this process. Absent where there is no usable GPU.
 std::optional<GpuMemory> gpu_memory();
 
-/// Is there GPU memory for so many bytes? For less than kSpareGpuBytes beyond what this process keeps the driver is
-/// not asked: it takes tens of microseconds to answer. True where there is no GPU.
-inline constexpr double kSpareGpuBytes = 100e6;
+/// Is there GPU memory for so many bytes? If this process keeps as much that nobody uses, the driver is not asked, which
+/// takes tens of microseconds to answer. True where there is no GPU.
 bool gpu_has_room(double bytes);
 
 /// Waits until the GPU in use has nothing to do; throws std::runtime_error with a pending error.

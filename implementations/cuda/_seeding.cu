@@ -38,6 +38,8 @@ using kmeans::SeedingProblem;
 
 constexpr float kTiny = 0x1p-127F;    // kFilterTiny for d up to kMaxFiltered
 constexpr unsigned kFill = 132 * 16;  // blocks that occupy a GPU
+// Part of bytes_of(), so that small merges need not ask for room, which takes time.
+constexpr double kSpareBytes = 100e6;
 
 class GpuBoard final : public kmeans::SeedingBoard<float> {
  public:
@@ -167,7 +169,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
                                                        double scale) override {
     const std::int64_t d = problem_.d;
     const auto count = static_cast<std::int64_t>(rows.size());
-    if (!kmeans::gpu_has_room(GpuCells::bytes_of(count, d))) return nullptr;
+    if (!has_room(GpuCells::bytes_of(count, d))) return nullptr;
     const DeviceBuffer<std::int64_t> dev_rows(count);
     const DeviceBuffer<float> dev_all(count * d);
     dev_rows.upload(rows.data());
@@ -184,12 +186,14 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::optional<std::vector<kmeans::Merge>> merges(const kmeans::WeightedMeans& clusters,
                                                    std::int64_t wanted,
                                                    const std::function<void()>& between) override {
-    if (!kmeans::gpu_has_room(WardMerges::bytes_of(clusters.count(), clusters.d))) return {};
+    if (!has_room(WardMerges::bytes_of(clusters.count(), clusters.d))) return {};
     return WardMerges(clusters).run(wanted, between);
   }
 
  private:
   static constexpr int kThreads = 256;
+
+  static bool has_room(double bytes) { return bytes <= kSpareBytes || kmeans::gpu_has_room(bytes); }
 
   /// dev_all: the seeds (count x d). count x (d + 1); does not wait.
   [[nodiscard]] DeviceBuffer<Integer> sums_of_cells(const DeviceBuffer<float>& dev_all,
@@ -469,7 +473,7 @@ double bytes_of(const SeedingProblem<float>& problem, std::int64_t most) {
   const auto n = static_cast<double>(problem.n);
   const auto d = static_cast<double>(problem.d);
   const auto k = static_cast<double>(most);
-  return n * (6 * d + 160) + k * (16 * d + 64) + kmeans::kSpareGpuBytes;
+  return n * (6 * d + 160) + k * (16 * d + 64) + kSpareBytes;
 }
 
 std::unique_ptr<kmeans::SeedingBoard<float>> make(const SeedingProblem<float>& problem,

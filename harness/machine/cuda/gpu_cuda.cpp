@@ -133,7 +133,7 @@ bool gpu_has_room(double bytes) {
   if (current_gpu() == nullptr) return true;
   bind_gpu();
   const auto kept = static_cast<double>(cuda::DeviceMemory::of_process().kept(chosen));
-  return bytes <= kept + kSpareGpuBytes || bytes <= static_cast<double>(gpu_memory()->free_bytes);
+  return bytes <= kept || bytes <= static_cast<double>(gpu_memory()->free_bytes);
 }
 
 void keep_gpu_memory(bool keeps) { cuda::DeviceMemory::of_process().keep(keeps); }
