@@ -289,9 +289,14 @@ std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::
     if (!kept.empty()) absent.push_back({std::move(kept), reason});
   };
   std::set<std::string> reached;
-  for (const auto& cell : result.at("cells")) reached.insert(cell.at("key").get<std::string>());
+  for (const auto& cell : result.at("cells")) {
+    reached.insert(cell.at("variant").get<std::string>() + cell.at("precision").get<std::string>());
+  }
   for (const auto& cell : planned.plan.cells) {
-    if (reached.count(cell.key.text()) == 0) add({cell.key.variant}, "not reached: interrupted");
+    const std::string& variant = cell.key.variant;
+    if (reached.insert(variant + to_string(cell.key.shape.precision)).second) {
+      add({variant}, "not reached: interrupted");
+    }
   }
   for (const auto& backend : missing_backends()) {
     add(backend.variants, "not in this build: " + backend.reason);
@@ -380,6 +385,15 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
   std::fflush(words(options));
 }
 
+/// Has every cell of one variant at least a time, or a reason that has nothing to do with the budget?
+bool all_measured(const nlohmann::json& result) {
+  return std::ranges::none_of(result.at("cells"), [](const nlohmann::json& cell) {
+    const nlohmann::json& reason = cell.at("reason");
+    return cell.at("status") == "skipped" && reason.is_string() &&
+           reason.get<std::string>().find("--seconds") != std::string::npos;
+  });
+}
+
 /// Whom `advise` names among the exact ones, if that is another, and what became of it here.
 std::string said_of_advice(const BestTable& table, const Task& task, const BestOptions& options) {
   if (!table.exact_fits.contains(table.winner->variant)) return "";
@@ -403,7 +417,7 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
   const Shape& shape = planned.plan.cells.front().task.shape;
   const std::string unchosen = variant_for_fit(shape, options.fit, threads, false, why).traits.name;
   const BestTable table =
-      best_table(result, {options.fit, cache_bytes, unchosen, !options.only.empty()},
+      best_table(result, {options.fit, cache_bytes, unchosen, all_measured(result)},
                  absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {

@@ -283,7 +283,10 @@ std::string notes_on(const std::vector<Row>& rows, const Row* baseline) {
     text += "Up to: processes disagree, so the slowest one counts.\n";
   }
   if (baseline != nullptr) {
-    text += "scikit-learn takes: its time of an iteration over the variant's.\n";
+    text += "scikit-learn takes: its time of an iteration over the variant's";
+    const bool mixed = std::ranges::any_of(
+        rows, [&](const Row& row) { return row.iterations != baseline->iterations; });
+    text += mixed ? ", each of those that were timed.\n" : ".\n";
   }
   const bool python =
       std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.fit; });
@@ -315,7 +318,11 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
                           counted(asked.fit, "iteration", "iterations")
                     : format_seconds(first.iteration) + " an iteration";
   if (baseline != nullptr && baseline != &first) {
-    text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
+    text += "; an iteration of scikit-learn";
+    if (baseline->iterations < first.iterations) {
+      text += ", of its first " + std::to_string(baseline->iterations) + ",";
+    }
+    text += " takes " + against(first, baseline) + " as long";
   }
   text += ".";
   if (first.iterations < asked.fit) {
@@ -323,7 +330,7 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
             counted(first.iterations, "iteration", "iterations") + ".";
   }
   if (first.processes == 1) text += " One process has timed it.";
-  if (second == nullptr && !asked.narrowed) {
+  if (second == nullptr && !asked.all_measured) {
     text += " Whether others are faster, more --seconds would show.";
   }
   if (first.unsteady) {
@@ -344,7 +351,7 @@ std::string shorter_iteration(const std::vector<const Row*>& own) {
   const Row& first = *own.front();
   const Row* best = nullptr;
   for (const Row* row : own) {
-    if (row->fit || row->high >= first.low) continue;
+    if (row->fit || row->high >= first.low || row->iterations != first.iterations) continue;
     if (best == nullptr || row->iteration < best->iteration) best = row;
   }
   if (best == nullptr || !first.fit) return "";

@@ -270,7 +270,7 @@ std::vector<const CellNews*> BudgetChooser::standing(const std::vector<CellNews>
   std::vector<const CellNews*> all;
   for (const auto& one : news) {
     const bool replaced = std::ranges::any_of(news, [&](const CellNews& other) {
-      return is_whole(*other.cell) && !is_whole(*one.cell) && is_timed(other) &&
+      return is_whole(*other.cell) && !is_whole(*one.cell) && !other.processes.empty() &&
              of_one_variant(*one.cell, *other.cell);
     });
     if (!replaced) all.push_back(&one);
@@ -283,7 +283,7 @@ std::optional<Choice> BudgetChooser::whole_fit(const std::vector<CellNews>& news
   for (const auto& one : news) {
     if (!is_whole(*one.cell)) first_ones.push_back(&one);
   }
-  const auto best = quickest_fits(first_ones, fit_);
+  const auto best = quickest_fits(standing(news), fit_);
   std::optional<std::pair<double, Choice>> quickest;
   const double left = left_();
   for (const auto& one : news) {

@@ -59,7 +59,8 @@ const char* title_of(AnswerKind kind);
 /// first, and further ones of those at the front, whose order is the question, once they cost little
 /// compared with the next. No process outlasts the budget, no first one a quarter of it, but half of it until there is
 /// a time at all; plugins share half. Who is unsteady leads others by its slowest process. Where cells have a fit's
-/// first iterations, and others all of them, the former come first, then the fits of those that may lead.
+/// first iterations, and others all of them, the former come first, then the fits of those that may lead, for which all
+/// that is left may be spent.
 class BudgetChooser {
  public:
   /// `fit`: iterations of the fit that is ranked; `left`: seconds of the budget that are left.
@@ -74,7 +75,7 @@ class BudgetChooser {
   /// The next of the cells that have all iterations: to be measured, or left out.
   [[nodiscard]] std::optional<Choice> whole_fit(const std::vector<CellNews>& news) const;
   [[nodiscard]] bool is_whole(const Cell& cell) const { return cell.key.iterations > few_; }
-  /// Those that stand for their variant: of all iterations, or else of the first.
+  /// Those that stand for their variant: of all iterations if these were begun, right or wrong; else of the first.
   [[nodiscard]] std::vector<const CellNews*> standing(const std::vector<CellNews>& news) const;
   /// `seconds`: what it is expected to take.
   std::optional<Choice> further(const std::vector<CellNews>& news, double& seconds) const;
