@@ -99,8 +99,8 @@ int checked_threads(int threads) {
   static const double granted = std::ceil(kmeans_exact_surroundings::granted_processors());
   // OMP_NUM_THREADS or threadpoolctl, by which those who start several processes share the processors.
   const int limited = std::max(1, omp_get_max_threads());
-  return static_cast<int>(std::min(
-      {1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), 1.0 * limited, granted}));
+  return static_cast<int>(
+      std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), 1.0 * limited, granted}));
 }
 
 void check_weights(const std::int64_t* weights, std::int64_t n) {

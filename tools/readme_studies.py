@@ -40,6 +40,8 @@ def whole_fits(result: Result, own: str, yardstick: str, title: str) -> str:
     ahead = [row for row in mine if row["over_quickest"] == 1]
     tried, bases, near, shorter, slower = 0, 0, [], [], []
     for rows in done:
+        if not rows[own]["seconds_to_near_best"]:
+            continue  # nothing to compare with
         base = [row for name, row in rows.items() if name == yardstick]
         others = [row for name, row in rows.items() if name not in (own, yardstick)]
         slower += [*_times(base, rows[own])]

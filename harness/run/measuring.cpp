@@ -201,8 +201,8 @@ std::string Measuring::headline_of(const CellState& state) const {
       ": " + format_seconds(cell.at("seconds_per_iteration").at("median").get<double>());
   const json& whole = cell.at("whole_call_seconds").at("20");
   if (whole.is_number()) {
-    text += ", " + format_seconds(whole.get<double>()) +
-            " for setup and 20 iterations, by these times";
+    text +=
+        ", " + format_seconds(whole.get<double>()) + " for setup and 20 iterations, by these times";
   }
   if (!cell.at("noted").empty()) {
     text += ", noted: " + cell.at("noted").front().get<std::string>();
