@@ -258,6 +258,44 @@ TEST_F(WholeFits, ComeAfterAllFirstIterationsTheQuickestFirst) {
   EXPECT_EQ(chooser_.next(news_)->cell, all_of_slow);
 }
 
+TEST_F(WholeFits, ThatAreWrongLeadNobody) {
+  const Cell* wrong = add("a_wrong", "cpu", 1000);
+  const Cell* right = add("b_right", "cpu", 1000);
+  const Cell* all_of_wrong = whole(wrong);
+  const Cell* all_of_right = whole(right);
+  measure(wrong, 1e-5);
+  measure(right, 3e-5);
+  const auto far = chooser_.next(news_);
+  EXPECT_EQ(far->cell, all_of_right);
+  EXPECT_TRUE(far->leave) << "by three times, of who does not skip work";
+  news_of(all_of_right).stopped = true;
+  EXPECT_EQ(chooser_.next(news_)->cell, all_of_wrong);
+  records_.push_back({});
+  records_.back().result.status = "wrong";
+  news_of(all_of_wrong).processes.push_back(&records_.back());
+  news_of(all_of_wrong).stopped = true;
+  // The first iterations of the other are the front now, and those of the wrong one get nothing.
+  for (int further = 0; further < 2; ++further) {
+    const auto choice = chooser_.next(news_);
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->cell, right);
+    measure(right, 3e-5);
+  }
+  EXPECT_FALSE(chooser_.next(news_));
+}
+
+TEST_F(WholeFits, AreTimedOfTheBaselineToo) {
+  const Cell* quick = add("a_quick", "cpu", 1000, false);
+  const Cell* baseline = add(kBestBaseline, "python", 1000, false);
+  const Cell* all_of_baseline = whole(baseline);
+  measure(quick, 1e-5);
+  measure(baseline, 1e-3);
+  const auto choice = chooser_.next(news_);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->cell, all_of_baseline) << "a hundred times behind";
+  EXPECT_FALSE(choice->leave);
+}
+
 TEST_F(WholeFits, AreNotBegunWithoutTimeForThem) {
   const Cell* first = add("a", "cpu", 1000);
   const Cell* all = whole(first);
