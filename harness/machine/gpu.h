@@ -65,7 +65,7 @@ struct GpuMemory {
 /// Makes a CUDA context in this process. Absent where there is no usable GPU.
 std::optional<GpuMemory> gpu_memory();
 
-/// Is there GPU memory for so many bytes? If this process keeps as much that nobody uses, the driver is not asked, which
+/// Is there GPU memory for so many bytes? If this process keeps as much that nobody uses, the driver is not asked: it
 /// takes tens of microseconds to answer. True where there is no GPU.
 bool gpu_has_room(double bytes);
 
