@@ -85,10 +85,7 @@ def rows_near(
 
 def _with_weight(matrix: np.ndarray, weights: object) -> np.ndarray:
     """What is no weight of each row is left to those who refuse it."""
-    try:
-        given = np.asarray(weights)
-    except (TypeError, ValueError):
-        return matrix
+    given = np.asarray(weights)
     if given.shape != (len(matrix),):
         return matrix
     counts = given != 0
