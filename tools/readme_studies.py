@@ -97,11 +97,8 @@ def _whole_rows(study: dict[str, Any]) -> dict[str, Row]:
 def _times(rows: Iterable[Row], own: Row) -> Iterable[float]:
     """What those of them that come within 1 % need for it, over what `own` does."""
     needs = own["seconds_to_near_best"]
-    return (
-        there / needs
-        for row in rows
-        if needs and (there := row["seconds_to_near_best"]) is not None
-    )
+    taken = (row["seconds_to_near_best"] for row in rows)
+    return (there / needs for there in taken if there is not None)
 
 
 def _of(some: Sequence[Any], number: int) -> str:

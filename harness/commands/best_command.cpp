@@ -385,7 +385,7 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
   std::fflush(words(options));
 }
 
-/// Has every cell of one variant at least a time, or a reason that has nothing to do with the budget?
+/// Was no cell skipped because the budget ran out?
 bool all_measured(const nlohmann::json& result) {
   return std::ranges::none_of(result.at("cells"), [](const nlohmann::json& cell) {
     const nlohmann::json& reason = cell.at("reason");

@@ -166,22 +166,21 @@ std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* base
                   std::int64_t fit) {
   const bool all_whole =
       std::ranges::all_of(rows, [&](const Row& row) { return row.iterations >= fit; });
-  std::vector<std::vector<std::string>> lines{
-      {"variant", "", "iteration", all_whole ? "" : "timed", "setup",
-       "fit of " + counted(fit, "iteration", "iterations"), "of the limit", "scikit-learn takes",
-       "processes", "answer"}};
+  std::vector<std::vector<std::string>> lines;
+  const auto add = [&](std::vector<std::string> line, const std::string& timed) {
+    if (!all_whole) line.insert(line.begin() + kTimedColumn, timed);
+    lines.push_back(std::move(line));
+  };
+  add({"variant", "", "iteration", "setup", "fit of " + counted(fit, "iteration", "iterations"),
+       "of the limit", "scikit-learn takes", "processes", "answer"},
+      "timed");
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
-    const std::string timed =
-        row.iterations >= fit ? "all" : "first " + std::to_string(row.iterations);
-    lines.push_back({row.variant, row.precision, with_spread(row), all_whole ? "" : timed,
-                     format_seconds(row.setup), row.fit ? format_seconds(*row.fit) : "-",
-                     row.share ? format_percent(*row.share) : "-", against(row, baseline),
-                     std::to_string(row.processes),
-                     answer_of(row) + (row.yours ? "; " + of_yours(row, rows) : "")});
-  }
-  if (all_whole) {
-    for (auto& line : lines) line.erase(line.begin() + kTimedColumn);
+    add({row.variant, row.precision, with_spread(row), format_seconds(row.setup),
+         row.fit ? format_seconds(*row.fit) : "-", row.share ? format_percent(*row.share) : "-",
+         against(row, baseline), std::to_string(row.processes),
+         answer_of(row) + (row.yours ? "; " + of_yours(row, rows) : "")},
+        row.iterations >= fit ? "all" : "first " + std::to_string(row.iterations));
   }
   if (lines.size() == 1) return "";
   return std::string(title_of(kind)) + "\n" + aligned(lines) + "\n";

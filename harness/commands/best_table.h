@@ -38,7 +38,7 @@ struct BestAsked {
   std::int64_t fit = 100;               ///< Iterations of the fit that is ranked.
   std::optional<double> cache_bytes{};  ///< Of the processor's last-level cache.
   std::string unchosen{};               ///< Whom `fit` runs where nobody chooses.
-  bool all_measured = false;            ///< Nobody was left out for want of time.
+  bool all_measured = false;            ///< No variant was left out because time ran out.
 };
 
 /// `result`: a result file of one problem.

@@ -343,12 +343,17 @@ TEST(BestVariants, FollowNamesAndPrecisionsThatWereAskedFor) {
   EXPECT_TRUE(best_variants(Pattern("^openmp_exact$"), {Precision::f16}).empty());
 }
 
-TEST(BestExperiment, IsOneThatRunTakes) {
+BestProblem small_problem() {
   BestProblem problem;
   problem.n = 1000;
   problem.d = 3;
   problem.k = 7;
   problem.init = "random:1";
+  return problem;
+}
+
+TEST(BestExperiment, IsOneThatRunTakes) {
+  const BestProblem problem = small_problem();
   const Experiment experiment =
       best_experiment(problem, best_variants(Pattern("^cpu_naive$"), {}), 30);
   EXPECT_EQ(experiment.data, json::parse(R"({"generator": "blobs", "seed": 1, "k": "sweep",
@@ -361,11 +366,7 @@ TEST(BestExperiment, IsOneThatRunTakes) {
 }
 
 TEST(BestExperiment, HasAllIterationsOfAFitNextToTheFirst) {
-  BestProblem problem;
-  problem.n = 1000;
-  problem.d = 3;
-  problem.k = 7;
-  problem.init = "random:1";
+  BestProblem problem = small_problem();
   problem.whole = 77;
   const auto experiment = best_experiment(problem, best_variants(Pattern("^cpu_naive$"), {}), 30);
   const Scale& scale = experiment.scale("quick");

@@ -85,7 +85,9 @@ def rows_near(
 
 def _with_weight(matrix: np.ndarray, weights: object) -> np.ndarray:
     """What is no weight of each row is left to those who refuse it."""
-    given = np.asarray(weights)
+    if weights is None:
+        return matrix
+    given = array_of_numbers("sample_weight", weights)
     if given.shape != (len(matrix),):
         return matrix
     counts = given != 0

@@ -141,8 +141,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         the choice of the first centroids; integers give the bits of repeated rows, if k of them
         differ. It is for X in the host's memory.
         """
-        if sample_weight is not None and not isinstance(sample_weight, Real):
-            sample_weight = _checks.array_of_numbers("sample_weight", sample_weight)
         X, dtype = self._rows(X, reset=True, weights=sample_weight)
         k = self._check_parameters(len(X))
         how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
