@@ -164,6 +164,12 @@ class FamilyTimes {
 /// Its bounds save little in ten iterations, and more in each later one.
 inline constexpr const char* kKeepsBounds = "cuda_hamerly";
 
+/// Changed labels of an iteration, from the tenth on: with no more, the family's bounds leave few points open from
+/// then on; -1: it keeps none. docs/gpu.md has what the share rests on.
+inline std::int64_t holds_below(const std::string& family, const Shape& shape) {
+  return family == kKeepsBounds ? shape.n / 200 : -1;
+}
+
 /// No prediction is off by more than a factor of two where it can be checked (tests/variants/gpu_choice_test.cpp),
 /// so that two of them may mistake the faster of two families that lie this factor apart.
 inline constexpr double kUnsure = 4;

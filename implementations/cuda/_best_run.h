@@ -26,6 +26,8 @@ struct Candidate {
   double least;       ///< It cannot be less.
   double setup;       ///< Of its copies of points that are on the GPU.
   bool keeps_bounds;  ///< Saves little in ten iterations and more in each later one.
+  /// Its bounds are known to hold once an iteration changes no more labels than this; -1: that is not known.
+  std::int64_t holds_below = -1;
 };
 
 class BestRun {
@@ -101,11 +103,13 @@ class BestRun {
   static constexpr std::int64_t kLastLook = 80;      // by then they do, or never will
   static constexpr double kShare = 0.05;             // of all time, that trials may cost
   static constexpr double kClear = 0.97;             // less may be the clock's
+  static constexpr double kCount = 100e-6;           // seconds of two looks at the labels
 
   struct Known {
     Candidate known;
     std::int64_t not_before;  // iterations made, of which a trial is the next
     bool done = false;        // it has been tried, or cannot be
+    bool holds = false;       // its bounds do, by the labels that change
     bool was_set_up = false;
     std::unique_ptr<At> family{};     // null: not in memory
     std::optional<double> seconds{};  // of an iteration after the first
@@ -142,10 +146,42 @@ class BestRun {
     // The first iteration of a family takes longer than others; those behind it are timed.
     if (since_ == 0) return run(when, 1, recorder);
     if (!timed_now_) return run(when, std::min(most, kLook), recorder);
-    if (made_ < families_[*next].not_before) {
-      return run(when, std::min(most, families_[*next].not_before - made_), recorder);
+    const std::int64_t before = families_[*next].not_before - made_;
+    if (!is_affordable(families_[*next], to_come_)) {
+      return count_before_trying(*next, when, most, recorder);
     }
+    if (before > 0) return run(when, std::min(most, before), recorder);
     return begin_trial(*next, when, most, recorder);
+  }
+
+  /// Of one whose trial is dear: up to the iteration after which it may be tried, whose changed labels are counted.
+  Stopped count_before_trying(std::size_t candidate, const Stopping& when, std::int64_t most,
+                              StageRecorder* recorder) {
+    Known& one = families_[candidate];
+    if (made_ < one.not_before - 1) {
+      return run(when, std::min(most, one.not_before - 1 - made_), recorder);
+    }
+    if (made_ >= one.not_before) {  // a trial that began earlier has gone past it
+      look_later(one);
+      return {};
+    }
+    const double begin = clock_();
+    (void)at_work().progress();  // with these labels those of the next iteration are compared
+    double counted = clock_() - begin;
+    const Stopped made = run(when, 1, recorder);
+    const double again = clock_();
+    const auto changed = at_work().progress().changed;
+    counted += clock_() - again;
+    one.holds = changed && *changed <= one.known.holds_below;
+    if (!one.holds) look_later(one);
+    all_ += counted;
+    trials_ += counted;
+    return made;
+  }
+
+  static void look_later(Known& one) {
+    one.not_before *= 2;
+    one.done = one.not_before > kLastLook;
   }
 
   /// By what is known of it now.
@@ -153,27 +189,39 @@ class BestRun {
     return families_[now_].seconds.value_or(families_[now_].known.likely);
   }
 
-  /// One that what is to come can pay for: its trial costs a small share of all, and may save more.
+  /// One that may save more than its trial costs: the trial costs a small share of all, or, if there is none such,
+  /// the changed labels can show first that its bounds hold.
   [[nodiscard]] std::optional<std::size_t> next_to_try(std::int64_t to_come) const {
     std::optional<std::size_t> best;
-    double most_saved = 0;
-    const double its = iteration_seconds();
+    std::pair<bool, double> most{false, 0};  // is it affordable, seconds saved
     for (std::size_t f = 0; f < families_.size(); ++f) {
       const Known& one = families_[f];
       if (one.done || f == now_) continue;
       const auto left =
           static_cast<double>(to_come - std::max<std::int64_t>(0, one.not_before - made_) - kLook);
-      // Of what begins, and of what may begin again, the first iteration takes longer.
-      const double cost =
-          (one.family == nullptr ? one.known.setup : 0) + 2 * one.known.likely + its;
-      const double saved = left * (its - one.known.least) - cost;
-      const double whole = all_ + static_cast<double>(to_come) * its;
-      if (saved > cost && saved > most_saved && trials_ + cost <= kShare * whole) {
-        most_saved = saved;
+      const double cost = trial_seconds(one);
+      const double saved = left * (iteration_seconds() - one.known.least) - cost;
+      const bool affordable = is_affordable(one, to_come);
+      const bool can_be_shown = one.known.holds_below >= 0 && within_share(kCount, to_come);
+      if (saved > cost && (affordable || can_be_shown) && std::pair(affordable, saved) > most) {
+        most = {affordable, saved};
         best = f;
       }
     }
     return best;
+  }
+
+  /// Of what begins, and of what may begin again, the first iteration takes longer.
+  [[nodiscard]] double trial_seconds(const Known& one) const {
+    return (one.family == nullptr ? one.known.setup : 0) + 2 * one.known.likely +
+           iteration_seconds();
+  }
+  [[nodiscard]] bool is_affordable(const Known& one, std::int64_t to_come) const {
+    return one.holds || within_share(trial_seconds(one), to_come);
+  }
+  /// Seconds of trials, besides those so far.
+  [[nodiscard]] bool within_share(double more, std::int64_t to_come) const {
+    return trials_ + more <= kShare * (all_ + static_cast<double>(to_come) * iteration_seconds());
   }
 
   Stopped run(const Stopping& when, std::int64_t iterations, StageRecorder* recorder) {
@@ -257,8 +305,9 @@ class BestRun {
         later_costs_ = std::max(0.0, first - *one.seconds);
         return;
       }
-      one.not_before = 2 * (made_ - since_);
-      one.done = one.not_before > kLastLook;
+      one.holds = false;
+      one.not_before = made_ - since_;
+      look_later(one);
       change_to(before);
       if (one.done) one.family.reset();
       return;

@@ -141,7 +141,8 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
                             .likely = times.of(name),
                             .least = times.least_of(name) / 2,
                             .setup = kmeans::cuda::setup_seconds(name, shape, limits),
-                            .keeps_bounds = name == kmeans::cuda::kKeepsBounds});
+                            .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
+                            .holds_below = kmeans::cuda::holds_below(name, shape)});
       if (!used().contains(name)) candidates.back().setup += kmeans::cuda::kLoadSeconds;
     }
     run_ = BestRun(
