@@ -9,7 +9,9 @@ target_compile_options(kmeans_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Wcast-align -Wunused>
   # Where sources are compiled together, a name in one does not matter to the next.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>
-  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -lineinfo -Xcompiler=-Wall,-Wextra,-Wshadow>
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -Xcompiler=-Wall,-Wextra,-Wshadow>
+  # They double the time in which a program loads its kernels.
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${KMEANS_LINE_NUMBERS}>>:-lineinfo>
   # Not for one GPU's own instructions: the compiler's notes on them come of optimising.
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<NOT:$<BOOL:$<TARGET_PROPERTY:KMEANS_OPTIMISED>>>>:${kmeans_cuda_quick_flags}>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
