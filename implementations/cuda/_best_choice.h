@@ -197,7 +197,9 @@ inline double setup_seconds(const std::string& family, const Shape& shape,
   return 500e-6 + sorted + n * (16 * d + 64) / (0.5 * limits.bytes_per_second);
 }
 
-/// Of one that this process has not used: its kernels are loaded first.
-inline constexpr double kLoadSeconds = 20e-3;
+/// Of one that this process has not used, to load its kernels (docs/lab/gpu.md).
+inline double load_seconds(const std::string& family) {
+  return family == "cuda_onepass" ? 20e-3 : 5e-3;
+}
 
 }  // namespace kmeans::cuda
