@@ -57,7 +57,7 @@ bool is_in_cache(const DatasetSpec& spec, ScalarType scalar, const std::filesyst
 Points generate(const DatasetSpec& spec, ScalarType scalar);
 
 /// How the first centroids are chosen: "first", "random:SEED", "rows:1,3,6,8", "kmeans++:SEED", "ward:SEED",
-/// "ward:SEED", "threshold:T" and "threshold-as-printed:T" (marinai2023: squared distance), or the path of a file
+/// "threshold:T" and "threshold-as-printed:T" (marinai2023: squared distance), or the path of a file
 /// with k x d coordinates.
 struct InitSpec {
   enum class Method {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "datasets/generators.h"
 #include "harness/commands/advising.h"
 #include "harness/commands/best_table.h"
 #include "harness/commands/csv_options.h"
@@ -91,6 +92,18 @@ struct BestOptions {
   [[nodiscard]] bool generated() const { return problem.file.empty(); }
 };
 
+/// Real points have sizes of their own.
+void complete_sizes(BestOptions& options) {
+  BestProblem& problem = options.problem;
+  if (!options.generated() || problem.data == kMixture) return;
+  for (const Parameter& one : require_generator(problem.data).parameters) {
+    if (one.name == "n" && problem.n == 0)
+      problem.n = static_cast<std::int64_t>(one.fallback.value_or(0));
+    if (one.name == "d" && problem.d == 0)
+      problem.d = static_cast<std::int64_t>(one.fallback.value_or(0));
+  }
+}
+
 /// What of the command has nothing to do with the points' contents.
 void check_problem(const BestOptions& options) {
   const BestProblem& problem = options.problem;
@@ -100,8 +113,8 @@ void check_problem(const BestOptions& options) {
   }
   if (options.generated() && (problem.n == 0 || problem.d == 0)) {
     throw InputError(
-        "best: name a file of points (best points.npy -k 40), or give the size of "
-        "generated ones (best --n 2e6 --d 96 -k 1000)");
+        "best: name a file of points (best points.npy -k 40), give the size of generated ones "
+        "(best --n 2e6 --d 96 -k 1000), or name real ones (best --data photograph -k 64)");
   }
   if (!options.json_file.empty() && options.json_file != "-") {
     std::vector<NamedFile> inputs;
@@ -516,6 +529,7 @@ int run_best(BestOptions options) {
     return options.seconds - kToFinish -
            std::chrono::duration<double>(Clock::now() - options.begin).count();
   };
+  complete_sizes(options);
   check_problem(options);
   const Pattern only(options.only);
   const nlohmann::json variants = best_variants(only, precisions_of(options));
@@ -568,9 +582,9 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
   command.add_option("-k,--clusters", problem.k, "Number of clusters, 1 to n")
       ->required()
       ->transform(whole_size(1));
-  command.add_option("--n", problem.n, "Generated points (2e6 is a number)")
+  command.add_option("--n", problem.n, "Generated points (2e6 is a number) [of real ones all]")
       ->transform(whole_size(1));
-  command.add_option("--d", problem.d, "Coordinates of a generated point")
+  command.add_option("--d", problem.d, "Coordinates of a generated point [a real one's own]")
       ->transform(whole_size(1));
   command
       .add_option("--data", problem.data,
