@@ -207,7 +207,8 @@ struct Traits {
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;
   bool centres = false;  ///< Subtracts a common shift, within one root-mean-square radius of the
-                         ///< data's mean, from points and centroids before it forms distances.
+                         ///< data's mean, from points and centroids before it forms distances;
+                         ///< if its sums are of these, the shift is the mean.
   Sums sums = Sums::working;
   LabelsOf labels_of = LabelsOf::starting;
   EmptyClusters empty_clusters = EmptyClusters::keep;

@@ -490,6 +490,21 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   return means;
 }
 
+// By how much the coordinates that a variant adds up may exceed those given, d: one that centres adds differences from
+// the points' mean, as it finds it in its own arithmetic.
+std::vector<double> shifts_of(const Traits& traits, const Shape& shape, const ClusterMeans& means) {
+  std::vector<double> shifts(shape.d, 0);
+  if (!traits.centres || traits.sums != Sums::working) return shifts;
+  double points = 0;
+  for (std::int64_t j = 0; j < shape.k; ++j) {
+    const auto count = static_cast<double>(means.counts[j]);
+    points += count;
+    for (std::int64_t t = 0; t < shape.d; ++t) shifts[t] += count * means.mean[j * shape.d + t];
+  }
+  for (double& shift : shifts) shift = 2 * std::abs(shift) / std::max(1.0, points);
+  return shifts;
+}
+
 // Labels of the exact step from the starting centroids, and what rounding leaves open about them.
 struct StartingLabels {
   std::vector<std::int32_t> labels;  // n
@@ -736,6 +751,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
     inverse_scale = exact::power_of_two(-exact::sum_exponent(n, step.max_abs));
   }
 
+  const std::vector<double> shifts = shifts_of(traits, step.shape, means);
   std::int64_t bad_empty = -1;
   std::int64_t bad_value = -1;
   double worst = 0;
@@ -760,8 +776,8 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
       } else {
         // count - 1 additions, a division or a product with the reciprocal, one rounding to
         // storage; partial sums added and subtracted again cost a few more.
-        bound = gamma(2 * count + 8, sum_unit) * means.mean_abs[j * d + t] +
-                4 * storage * means.mean_abs[j * d + t] + rounding.underflow;
+        const double size = means.mean_abs[j * d + t] + shifts[t];
+        bound = (gamma(2 * count + 8, sum_unit) + 4 * storage) * size + rounding.underflow;
       }
       double share = 0;
       if (!std::isfinite(value)) {
@@ -815,6 +831,7 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
     return;
   }
   const std::vector<double> spreads = spreads_of(step, labels, means);
+  const std::vector<double> shifts = shifts_of(traits, step.shape, means);
   const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
   double worst = 0;
   std::int64_t bad = -1;
@@ -845,7 +862,7 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
     for (std::int64_t t = 0; t < d; ++t) {
       const double error = std::abs(step.returned[j * d + t] - means.mean[j * d + t]);
       const double bound =
-          (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
+          (gamma(2 * count + 8, storage) + 8 * storage) * (means.mean_abs[j * d + t] + shifts[t]) +
           storage * 8 * static_cast<double>(step.max_abs) + hidden;
       const double share = std::isfinite(error) ? (error > 0 ? error / bound : 0)
                                                 : std::numeric_limits<double>::infinity();

@@ -258,6 +258,44 @@ TEST(Verify, SumsInFloat32PassUnlessTheyAreDeclaredWide) {
   EXPECT_FALSE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
 }
 
+// As scikit-learn does: sums of float32 differences from the mean. Of a coordinate that is 0 throughout a cluster, all
+// that is added up is the mean.
+TEST(Verify, SumsOfCentredPointsAreGrantedWhatTheirMeanRounds) {
+  const std::int64_t n = 2000;  // half of them 0, half of them 12.2 to 16.2
+  std::vector<float> points(n);
+  for (std::int64_t i = n / 2; i < n; ++i) points[i] = 12.2F + static_cast<float>(i % 5);
+  const std::vector<float> centroids{0, 14};
+  Problem<float> problem;
+  problem.shape = {n, 1, 2, Precision::f32};
+  problem.points = points.data();
+  problem.max_abs = 16.2F;
+  Session<float> session(require_variant("reference"), problem, centroids.data());
+  session.reset();
+  session.step(1);
+  Outcome<float> outcome = session.fetch();
+  ASSERT_EQ(outcome.centroids[0], 0);
+  const float mean = 7.1F;
+  float sum = 0;
+  for (std::int64_t i = 0; i < n / 2; ++i) sum += points[i] - mean;
+  outcome.centroids[0] = sum / static_cast<float>(n / 2) + mean;
+  ASSERT_GT(std::abs(outcome.centroids[0]), 1e-5);
+  Traits traits = require_variant("reference").traits;
+  traits.exact = false;
+  traits.sums = Sums::working;
+  for (const LabelsOf labels_of : {LabelsOf::starting, LabelsOf::returned}) {
+    traits.labels_of = labels_of;
+    traits.centres = true;
+    EXPECT_TRUE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
+    traits.centres = false;
+    EXPECT_FALSE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
+    // Not whatever it may be.
+    traits.centres = true;
+    Outcome<float> other = outcome;
+    other.centroids[0] = 0.01F;
+    EXPECT_FALSE(certify_step(traits, session.evidence(centroids, other), {}).passed);
+  }
+}
+
 TEST(Verify, SampleSaysSoAndStillSeesADroppedTail) {
   const std::int64_t n = 50000;
   std::vector<float> points(n * 2);
