@@ -5,12 +5,14 @@
 #include <cmath>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "harness/machine/disk_rate.h"
 #include "harness/machine/environment.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_state.h"
 #include "harness/machine/pace.h"
+#include "harness/machine/ranks.h"
 #include "harness/run/job.h"
 #include "harness/run/repetitions.h"
 #include "harness/run/timed_checks.h"
@@ -244,6 +246,20 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
   }
 }
 
+/// Of a setup that starting threads, which a program does once, may have taken a good part of.
+constexpr double kBriefSetup = 0.05;
+
+/// Where the first setup in this process was brief, another variant's counts.
+template <class T>
+void set_up(const RegisteredVariant& registered, const Problem<T>& problem, const T* centroids,
+            std::optional<Session<T>>& session) {
+  session.emplace(registered, problem, centroids);
+  const bool has_own_process = registered.backend == "python" || registered.backend == kPluginBackend;
+  const bool shares = registered.traits.shards && process_ranks().size() > 1;
+  if (registered.traits.gpu || has_own_process || shares || problem.beyond_memory) return;
+  if (session->setup_seconds() < kBriefSetup) session.emplace(registered, problem, centroids);
+}
+
 template <class T>
 JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   const Points points = load_made(job.points_file, scalar_of<T>);
@@ -273,7 +289,9 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     return result;
   }
 
-  Session<T> session(registered, problem, centroids.data<T>());
+  std::optional<Session<T>> made;
+  set_up(registered, problem, centroids.data<T>(), made);
+  Session<T>& session = *made;
   session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
   // Once something has run: a variant may say what.
