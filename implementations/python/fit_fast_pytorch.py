@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 TRAITS = {
     "summary": "km = KMeans(n_clusters=k); labels = km.fit_predict(X_on_gpu); km.centroids",
-    "defaults": "at most 100 iterations from k rows drawn with replacement, or until the squares by "
-    "which centroids move add up to at most 1e-4; labels of the iteration before; a cluster without "
-    "points goes to the origin",
+    "defaults": "at most 100 iterations from k rows drawn with replacement, or until the squares "
+    "by which centroids move add up to at most 1e-4; labels of the iteration before; a cluster "
+    "without points goes to the origin",
     "source": "fast-pytorch-kmeans",
     "distance": "expanded",
     "labels_of": "starting",

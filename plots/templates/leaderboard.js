@@ -150,7 +150,7 @@ function line(machine, problem, row, model, shape, calls, asked) {
   const note = `${basis}${measured ? slowest : ""}${factor > 1 ? `, within ×${factor.toFixed(2)}${factor > M.far ? ": far from what is on file" : ""}` : ""}`;
   const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {
-    kind, on, machine, alone, best, factor, basis: `${basis}${measured ? slowest : ""}`, median, share, binds, whole, label: `${name} ${precision}${several}`,
+    kind, on, machine, name, alone, best, factor, basis: `${basis}${measured ? slowest : ""}`, median, share, binds, whole, label: `${name} ${precision}${several}`,
     variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${several}${tag}`, `${name} ${precision}${several}`),
     where: cell(escaped(data.machines[machine].id), machine),
     yours: cell(best === null ? NONE : `${seconds(best)} <small>${note}</small>`, best),
@@ -185,12 +185,15 @@ const boards = KINDS.map((kind) => new jQuery.fn.dataTable(`#board-${kind}`, {
   language: { search: "filter", info: "_START_ to _END_ of _TOTAL_", infoEmpty: "", emptyTable: "nothing on file", infoFiltered: "(of _MAX_)", zeroRecords: "nothing matches" },
 }));
 
+// What `kmeans-bench fit` runs without --variant: the quicker of them.
+const OF_FITS = ["openmp_best", "cuda_best"];
 const iterations = () => size(tBox.value) || M.iterations;
 // By the whole fit, as `advise` and `best`; those that have none come last, by their iterations.
 const quicker = (a, b) => (a.whole === b.whole ? 0 : (a.whole ?? Infinity) - (b.whole ?? Infinity)) || a.best - b.best;
 function said(lines, shape, shown) {
   const parts = shown.map(([machine, problem]) => {
-    const exact = lines.filter((l) => l.machine === machine && l.kind === 0 && l.alone && l.best !== null).sort(quicker)[0];
+    const all = lines.filter((l) => l.machine === machine && l.kind === 0 && l.alone && l.best !== null).sort(quicker);
+    const [exact] = all;
     const at = `<b>${titled({ n: shape[0], d: shape[1], k: shape[2] })}</b> on ${escaped(data.machines[machine].name)}`;
     const beside = distance(problem, shape);
     const other = `${titled(problem)} (${escaped(problem.experiment)}, ${escaped(problem.kind)})`;
@@ -201,7 +204,9 @@ function said(lines, shape, shown) {
     const least = exact.share > 1 ? `${three(exact.share)} times as fast as the limit of brute force` : `${percent(exact.share)} of the limit`;
     const share = exact.share ? `, ${least} (${exact.binds} binds)` : "";
     const whole = exact.whole === null ? "" : `a fit of ${many(iterations())} takes <b>${seconds(exact.whole)}</b> after its seeding, `;
-    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${seconds(exact.best)}</b> an iteration, ${exact.basis}${low}${share}. <span class="facts">${note}</span></p>`;
+    const ours = all.find((l) => OF_FITS.includes(l.name) && l.whole !== null);
+    const runs = !ours || ours === exact || exact.whole === null ? "" : ` Without <code>--variant</code>, <code>kmeans-bench fit</code> runs ${escaped(ours.label)}: ${three(ours.whole / exact.whole)} times as long.`;
+    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${seconds(exact.best)}</b> an iteration, ${exact.basis}${low}${share}.${runs} <span class="facts">${note}</span></p>`;
   });
   document.getElementById("said").innerHTML = parts.join("");
 }

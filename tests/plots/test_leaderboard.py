@@ -311,6 +311,51 @@ def test_a_measured_shape_is_answered_by_its_own_times(
         assert row[2].endswith(basis)
 
 
+def test_what_fit_runs_is_said_where_another_is_quicker(
+    page: browser.Browser, tmp_path: Path
+) -> None:
+    data = _steady({})
+    for cell in data["cells"]:
+        if cell["variant"] != "openmp_exact":
+            continue
+        other = copy.deepcopy(cell)
+        other["variant"] = "openmp_best"
+        other["key"] = other["key"].replace("openmp_exact", "openmp_best")
+        synthetic.resample(
+            other, [[2 * s for s in one] for one in cell["samples_seconds_per_iteration"]]
+        )
+        data["cells"].append(other)
+    data["planned_cells"] = len(data["cells"])
+    synthetic.write(tmp_path / "m", data)
+    loaded = load_folder(tmp_path / "m")
+    index.write_index({tmp_path / "m": loaded}, tmp_path)
+    times = {
+        cell.variant: metrics.whole_call_seconds(cell, 300)
+        for cell in loaded[0].cells
+        if cell.shape == (100_000, 16, 64) and cell.variant in ("openmp_exact", "openmp_best")
+    }
+    _visit(page, tmp_path / "index.html", m="m", n="1e5", d=16, k=64, t=300, on="cpu")
+    said = re.sub(r"\s+", " ", page.run(SAID))
+    found = re.search(
+        r"Without --variant, kmeans-bench fit runs openmp_best f32: ([\d.]+) times", said
+    )
+    assert found, said
+    assert float(found[1]) == pytest.approx(times["openmp_best"] / times["openmp_exact"], rel=6e-3)
+    # Where it is the quickest, nothing has to be said.
+    for cell in data["cells"]:
+        if cell["variant"] == "openmp_best":
+            synthetic.resample(
+                cell, [[s / 8 for s in one] for one in cell["samples_seconds_per_iteration"]]
+            )
+    synthetic.write(tmp_path / "m", data)
+    index.write_index({tmp_path / "m": load_folder(tmp_path / "m")}, tmp_path)
+    page.visit("about:blank")
+    _visit(page, tmp_path / "index.html", m="m", n="1e5", d=16, k=64, t=300, on="cpu")
+    said = page.run(SAID)
+    assert "openmp_best f32 is the quickest exact one" in said
+    assert "--variant" not in said
+
+
 def test_exact_certified_and_approximate_are_apart(page: browser.Browser, results: Path) -> None:
     _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)
     found = {
