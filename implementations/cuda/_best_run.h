@@ -56,6 +56,8 @@ class BestRun {
 
   void reset(const float* centroids) {
     if (trial_ && trial_is_over()) end_trial();
+    if (trial_) charge(*trial_);
+    for (Known& one : families_) one.holds = false;  // so they did in the run that ends
     const double begin = clock_();
     now_ = early_;
     trial_.reset();
@@ -102,8 +104,9 @@ class BestRun {
   static constexpr std::int64_t kBeforeBounds = 10;  // iterations after which bounds begin to hold
   static constexpr std::int64_t kLastLook = 80;      // by then they do, or never will
   static constexpr double kShare = 0.05;             // of all time, that trials may cost
-  static constexpr double kClear = 0.97;             // less may be the clock's
-  static constexpr double kCount = 100e-6;           // seconds of two looks at the labels
+  static constexpr double kShareIfItHolds = 0.25;  // likewise, of a trial that will save much more
+  static constexpr double kClear = 0.97;           // less may be the clock's
+  static constexpr double kCount = 100e-6;         // seconds of two looks at the labels
 
   struct Known {
     Candidate known;
@@ -161,26 +164,25 @@ class BestRun {
     if (made_ < one.not_before - 1) {
       return run(when, std::min(most, one.not_before - 1 - made_), recorder);
     }
-    if (made_ >= one.not_before) {  // a trial that began earlier has gone past it
-      look_later(one);
-      return {};
-    }
     const double begin = clock_();
     (void)at_work().progress();  // with these labels those of the next iteration are compared
     double counted = clock_() - begin;
+    const auto timed = families_[now_].seconds;
     const Stopped made = run(when, 1, recorder);
+    families_[now_].seconds = timed;  // an iteration by itself takes longer
     const double again = clock_();
     const auto changed = at_work().progress().changed;
     counted += clock_() - again;
     one.holds = changed && *changed <= one.known.holds_below;
-    if (!one.holds) look_later(one);
+    if (!one.holds) look_later(one, made_);
     all_ += counted;
     trials_ += counted;
     return made;
   }
 
-  static void look_later(Known& one) {
-    one.not_before *= 2;
+  /// looked: after so many iterations.
+  static void look_later(Known& one, std::int64_t looked) {
+    one.not_before = 2 * looked;
     one.done = one.not_before > kLastLook;
   }
 
@@ -202,7 +204,8 @@ class BestRun {
       const double cost = trial_seconds(one);
       const double saved = left * (iteration_seconds() - one.known.least) - cost;
       const bool affordable = is_affordable(one, to_come);
-      const bool can_be_shown = one.known.holds_below >= 0 && within_share(kCount, to_come);
+      const bool can_be_shown = one.known.holds_below >= 0 && within(kShare, kCount, to_come) &&
+                                within(kShareIfItHolds, cost, to_come);
       if (saved > cost && (affordable || can_be_shown) && std::pair(affordable, saved) > most) {
         most = {affordable, saved};
         best = f;
@@ -217,11 +220,11 @@ class BestRun {
            iteration_seconds();
   }
   [[nodiscard]] bool is_affordable(const Known& one, std::int64_t to_come) const {
-    return one.holds || within_share(trial_seconds(one), to_come);
+    return within(one.holds ? kShareIfItHolds : kShare, trial_seconds(one), to_come);
   }
-  /// Seconds of trials, besides those so far.
-  [[nodiscard]] bool within_share(double more, std::int64_t to_come) const {
-    return trials_ + more <= kShare * (all_ + static_cast<double>(to_come) * iteration_seconds());
+  /// Seconds of trials besides those so far, in a share of all.
+  [[nodiscard]] bool within(double share, double more, std::int64_t to_come) const {
+    return trials_ + more <= share * (all_ + static_cast<double>(to_come) * iteration_seconds());
   }
 
   Stopped run(const Stopping& when, std::int64_t iterations, StageRecorder* recorder) {
@@ -287,10 +290,14 @@ class BestRun {
   void end_trial() {
     const Trial trial = *trial_;
     trial_.reset();
-    // What it cost beyond what the family before would have taken for these.
-    trials_ += std::max(0.0, all_ - trial.spent - static_cast<double>(since_) * trial.its);
+    charge(trial);
     families_[now_].seconds = trial.looked / static_cast<double>(kLook);
     judge(now_, trial.before, trial.its, trial.first);
+  }
+
+  /// With what it cost beyond what the family before would have taken for these iterations.
+  void charge(const Trial& trial) {
+    trials_ += std::max(0.0, all_ - trial.spent - static_cast<double>(since_) * trial.its);
   }
 
   void judge(std::size_t candidate, std::size_t before, double its, double first) {
@@ -306,8 +313,7 @@ class BestRun {
         return;
       }
       one.holds = false;
-      one.not_before = made_ - since_;
-      look_later(one);
+      look_later(one, made_ - since_);
       change_to(before);
       if (one.done) one.family.reset();
       return;
