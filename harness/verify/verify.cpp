@@ -491,17 +491,22 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
 }
 
 // By how much the coordinates that a variant adds up may exceed those given, d: one that centres adds differences from
-// the points' mean, as it finds it in its own arithmetic.
-std::vector<double> shifts_of(const Traits& traits, const Shape& shape, const ClusterMeans& means) {
+// the points' mean, as it finds it in its own arithmetic, of roundoff `unit`.
+std::vector<double> shifts_of(const Traits& traits, const Shape& shape, const ClusterMeans& means,
+                              double unit) {
   std::vector<double> shifts(shape.d, 0);
   if (!traits.centres || traits.sums != Sums::working) return shifts;
-  double points = 0;
-  for (std::int64_t j = 0; j < shape.k; ++j) {
-    const auto count = static_cast<double>(means.counts[j]);
-    points += count;
-    for (std::int64_t t = 0; t < shape.d; ++t) shifts[t] += count * means.mean[j * shape.d + t];
+  const auto n = static_cast<double>(shape.n);
+  for (std::int64_t t = 0; t < shape.d; ++t) {
+    double sum = 0;
+    double sum_abs = 0;
+    for (std::int64_t j = 0; j < shape.k; ++j) {
+      const auto count = static_cast<double>(means.counts[j]);
+      sum += count * means.mean[j * shape.d + t];
+      sum_abs += count * means.mean_abs[j * shape.d + t];
+    }
+    shifts[t] = (std::abs(sum) + gamma(n, unit) * sum_abs) / n;
   }
-  for (double& shift : shifts) shift = 2 * std::abs(shift) / std::max(1.0, points);
   return shifts;
 }
 
@@ -751,7 +756,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
     inverse_scale = exact::power_of_two(-exact::sum_exponent(n, step.max_abs));
   }
 
-  const std::vector<double> shifts = shifts_of(traits, step.shape, means);
+  const std::vector<double> shifts = shifts_of(traits, step.shape, means, storage);
   std::int64_t bad_empty = -1;
   std::int64_t bad_value = -1;
   double worst = 0;
@@ -831,8 +836,8 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
     return;
   }
   const std::vector<double> spreads = spreads_of(step, labels, means);
-  const std::vector<double> shifts = shifts_of(traits, step.shape, means);
   const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  const std::vector<double> shifts = shifts_of(traits, step.shape, means, storage);
   double worst = 0;
   std::int64_t bad = -1;
   std::int64_t bad_empty = -1;

@@ -288,8 +288,13 @@ TEST(Verify, SumsOfCentredPointsAreGrantedWhatTheirMeanRounds) {
     EXPECT_TRUE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
     traits.centres = false;
     EXPECT_FALSE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
-    // Not whatever it may be.
+    // Not whatever it may be, nor in sums that round less.
     traits.centres = true;
+    if (labels_of == LabelsOf::starting) {
+      traits.sums = Sums::wide;
+      EXPECT_FALSE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
+      traits.sums = Sums::working;
+    }
     Outcome<float> other = outcome;
     other.centroids[0] = 0.01F;
     EXPECT_FALSE(certify_step(traits, session.evidence(centroids, other), {}).passed);
