@@ -246,18 +246,24 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
   }
 }
 
-/// Of a setup that starting threads, which a program does once, may have taken a good part of.
+// Seconds. Of a shorter setup, starting threads may be a good part.
 constexpr double kBriefSetup = 0.05;
 
-/// Where the first setup in this process was brief, another variant's counts.
+/// A program starts its threads once: where the first setup in this process was brief, and is of interest, another
+/// variant's counts. Returns the doubts of the first.
 template <class T>
-void set_up(const RegisteredVariant& registered, const Problem<T>& problem, const T* centroids,
-            std::optional<Session<T>>& session) {
+std::vector<std::string> set_up(const Job& job, const RegisteredVariant& registered,
+                                const Problem<T>& problem, const T* centroids,
+                                std::optional<Session<T>>& session) {
   session.emplace(registered, problem, centroids);
-  const bool has_own_process = registered.backend == "python" || registered.backend == kPluginBackend;
+  const bool has_own_process =
+      registered.backend == "python" || registered.backend == kPluginBackend;
   const bool shares = registered.traits.shards && process_ranks().size() > 1;
-  if (registered.traits.gpu || has_own_process || shares || problem.beyond_memory) return;
-  if (session->setup_seconds() < kBriefSetup) session.emplace(registered, problem, centroids);
+  if (registered.traits.gpu || has_own_process || shares || problem.beyond_memory) return {};
+  if (job.repetitions == 0 || session->setup_seconds() >= kBriefSetup) return {};
+  std::vector<std::string> doubts = session->doubts();
+  session.emplace(registered, problem, centroids);
+  return doubts;
 }
 
 template <class T>
@@ -290,7 +296,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   }
 
   std::optional<Session<T>> made;
-  set_up(registered, problem, centroids.data<T>(), made);
+  result.doubts = set_up(job, registered, problem, centroids.data<T>(), made);
   Session<T>& session = *made;
   session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
@@ -331,7 +337,9 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     result.device_samples.clear();
     result.stages.clear();
   }
-  result.doubts.insert(result.doubts.end(), session.doubts().begin(), session.doubts().end());
+  for (const std::string& doubt : session.doubts()) {
+    if (std::ranges::count(result.doubts, doubt) == 0) result.doubts.push_back(doubt);
+  }
   result.verification = to_json(run.certificate);
   if (reused) result.verification["reused"] = result.outcome;
   return result;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <clocale>
 #include <cmath>
 #include <filesystem>
 #include <vector>
@@ -87,6 +88,25 @@ class NotesItsCalls final : public Variant<float> {
     calls().push_back({what, begin, Clock::now()});
   }
   SpinTenMilliseconds inner_;  // of which nothing spins here
+};
+
+/// Its first setup in the process takes long, or leaves another locale.
+class HasAFirstSetup final : public Variant<float> {
+ public:
+  static inline bool takes_long = false;
+  static inline int setups = 0;
+
+  void setup(const Problem<float>& problem) override {
+    if (++setups == 1 && takes_long) spin_for(std::chrono::milliseconds(80));
+    if (setups == 1 && !takes_long) std::setlocale(LC_ALL, "C.UTF-8");
+    inner_.setup(problem);
+  }
+  void reset(const float* centroids) override { inner_.reset(centroids); }
+  void step(std::int64_t iterations) override { inner_.step(iterations); }
+  void fetch(float* centroids, std::int32_t* labels) override { inner_.fetch(centroids, labels); }
+
+ private:
+  SpinTenMilliseconds inner_;
 };
 
 class Throws final : public Variant<float> {
@@ -225,6 +245,7 @@ bool registered(Traits traits) {
         {.name = "tests_spin", .summary = "spins 10 ms an iteration"}) &&
     registered<NotesItsCalls>(
         {.name = "tests_notes_its_calls", .summary = "spins 5 ms a call and notes it"}) &&
+    registered<HasAFirstSetup>({.name = "tests_first_setup", .summary = "of two setups"}) &&
     registered<Throws>({.name = "tests_throws", .summary = "throws in setup"}) &&
     registered<TiresWhenTimed>(
         {.name = "tests_tires", .summary = "wrong only when timed", .exact = true});
@@ -376,7 +397,7 @@ void time_steps(Job work, int samples, std::vector<TimedStep>& timed) {
   ASSERT_EQ(result.samples.size(), samples);
   EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
                           [](const auto& call) { return call.what == What::setup; }),
-            1);
+            2);  // the first with what a process does once
   // The timed part ends where its answer is fetched.
   ASSERT_GT(calls.size(), 2 * result.samples.size());
   ASSERT_EQ(calls.back().what, What::fetch);
@@ -407,6 +428,27 @@ TEST_F(WorkerTest, ASampleIsTheTimeOfItsStepAlone) {
   }
   // Shown and not asserted: other processes may step between the two clocks.
   RecordProperty("least_nanoseconds_of_the_harness_in_a_sample", std::to_string(least * 1e9));
+}
+
+TEST_F(WorkerTest, ABriefSetupIsTimedAgainAndItsDoubtsStay) {
+  using What = HasAFirstSetup;
+  Job work = job("tests_first_setup", {1, 3}, 1, {2});
+  for (const bool takes_long : {false, true}) {
+    for (const int repetitions : {1, 0}) {
+      What::takes_long = takes_long;
+      What::setups = 0;
+      work.repetitions = repetitions;
+      const JobResult result = run_job(work);
+      ASSERT_EQ(result.status, "ok") << result.reason;
+      const bool again = !takes_long && repetitions > 0;
+      EXPECT_EQ(What::setups, again ? 2 : 1) << takes_long << ", " << repetitions;
+      EXPECT_EQ(result.setup_seconds > 0.05, takes_long);
+      EXPECT_EQ(std::ranges::count_if(
+                    result.doubts,
+                    [](const std::string& doubt) { return doubt.find("locale") != doubt.npos; }),
+                again ? 1 : 0);
+    }
+  }
 }
 
 TEST_F(WorkerTest, StepsAroundTheVariantsAreInEverySample) {
