@@ -92,15 +92,14 @@ struct BestOptions {
   [[nodiscard]] bool generated() const { return problem.file.empty(); }
 };
 
-/// Real points have sizes of their own.
+/// Sizes that the generator has a default for, as real points have.
 void complete_sizes(BestOptions& options) {
   BestProblem& problem = options.problem;
   if (!options.generated() || problem.data == kMixture) return;
   for (const Parameter& one : require_generator(problem.data).parameters) {
-    if (one.name == "n" && problem.n == 0)
-      problem.n = static_cast<std::int64_t>(one.fallback.value_or(0));
-    if (one.name == "d" && problem.d == 0)
-      problem.d = static_cast<std::int64_t>(one.fallback.value_or(0));
+    const auto own = static_cast<std::int64_t>(one.fallback.value_or(0));
+    if (one.name == "n" && problem.n == 0) problem.n = own;
+    if (one.name == "d" && problem.d == 0) problem.d = own;
   }
 }
 
@@ -133,7 +132,8 @@ std::pair<std::int64_t, std::int64_t> size_of(const BestOptions& options,
   if (problem.k > n) {
     throw InputError(
         "-k " + std::to_string(problem.k) + ": must be from 1 to n = " + std::to_string(n) +
-        " (the " + (options.generated() ? "generated points" : "points of " + problem.file) + ")");
+        " (the " +
+        (options.generated() ? "points of " + problem.data : "points of " + problem.file) + ")");
   }
   return {n, d};
 }
@@ -281,10 +281,11 @@ std::string fit_command(const PlannedBest& planned, const BestOptions& options,
 std::string described_data(const PlannedBest& planned, const BestOptions& options) {
   if (!options.generated()) return options.problem.file;
   const nlohmann::json& spec = planned.plan.cells.front().task.dataset.json;
-  std::string text = options.problem.data == kMixture
-                         ? "generated points, a mixture of overlapping clusters ("
-                         : "generated points (";
-  text += spec.at("generator").get<std::string>();
+  const auto name_of_data = spec.at("generator").get<std::string>();
+  const bool is_made = require_generator(name_of_data).prepare != nullptr;
+  std::string text = is_made ? "generated points" : "real points";
+  if (options.problem.data == kMixture) text += ", a mixture of overlapping clusters";
+  text += " (" + name_of_data;
   for (const auto& [name, value] : spec.items()) {
     if (name != "generator" && name != "n" && name != "d") text += ", " + name + " " + value.dump();
   }

@@ -232,6 +232,18 @@ def test_generated_points_are_named_and_made_again_by_the_command(bench, tmp_pat
     assert "generated points (uniform, high 1.0, low 0.0, seed 7)" in other.stdout
 
 
+def test_real_points_have_sizes_of_their_own(bench, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    options = ("-k", "10", "--only", "^reference$", "--seconds", PLENTY, "--iterations", "3")
+    run = bench("best", "--data", "digits", *options, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "real points (digits): n = 1 797, d = 64, k = 10" in run.stdout.replace("\u00a0", " ")
+    some = bench("best", "--data", "digits", "--n", "100", *options, cwd=tmp_path)
+    assert "real points (digits): n = 100, d = 64" in some.stdout
+    message = bench.refusal("best", "--data", "digits", "-k", "1798")
+    assert "-k 1798: must be from 1 to n = 1797 (the points of digits)" in message
+
+
 def _processor_seconds() -> float:
     """Of all processes that have ended: however busy the machine, it is their own work."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
