@@ -10,7 +10,7 @@ target_compile_options(kmeans_options INTERFACE
   # Where sources are compiled together, a name in one does not matter to the next.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -Xcompiler=-Wall,-Wextra,-Wshadow>
-  # They double the time in which a program loads its kernels.
+  # Kernels that have them load more slowly.
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${KMEANS_LINE_NUMBERS}>>:-lineinfo>
   # Not for one GPU's own instructions: the compiler's notes on them come of optimising.
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<NOT:$<BOOL:$<TARGET_PROPERTY:KMEANS_OPTIMISED>>>>:${kmeans_cuda_quick_flags}>)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 TRAITS = {
-    "summary": "km = KMeans(n_clusters=k); labels = km.fit_predict(X_on_gpu); km.centroids",
+    "summary": "km = KMeans(n_clusters=k); km.fit_predict(torch.from_numpy(X).cuda()); "
+    "km.centroids",
     "defaults": "at most 100 iterations from k rows drawn with replacement, or until the squares "
     "by which centroids move add up to at most 1e-4; labels of the iteration before; a cluster "
     "without points goes to the origin",
@@ -38,7 +39,7 @@ class FastPytorch(_torch_fit.TorchEstimator):
         return self._fitted(self._class(n_clusters=self._k), None)
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        model = self._class(n_clusters=self._k, max_iter=iterations)
+        model = self._class(n_clusters=self._k, max_iter=iterations, tol=-1)
         return self._fitted(model, self._torch.from_numpy(centroids).cuda())
 
     def _fitted(self, model: Any, centroids: Any) -> estimator.Fitted:
