@@ -4,8 +4,11 @@ table of rows by a name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from plots import words
 
@@ -15,7 +18,8 @@ SHOWN = (
     *("estimator", "status", "version", "seeds", "seconds", "seconds_low", "seconds_high"),
     *("first_call_seconds", "seeding_seconds", "iterating_seconds", "inertia", "excess"),
     *("excess_low", "excess_high", "near_best"),
-    *("seconds_to_near_best", "over_quickest", "front", "iterations", "left"),
+    *("seconds_to_near_best", "seconds_to_near_best_low", "seconds_to_near_best_high"),
+    *("over_quickest", "front", "iterations", "left"),
     *("reported_over_inertia", "labels_of", "peak_bytes", "device_peak_bytes"),
     *("defaults", "outside", "reason"),
 )
@@ -30,6 +34,25 @@ def names(spec: dict[str, Any]) -> Iterator[str]:
 
 def _over(inertia: float, best: float) -> float | None:
     return 1.0 if inertia <= best else inertia / best if best > 0 else None
+
+
+#: Of the best inertia, as docs/fits.md says.
+_NEAR = 0.01
+_FEWEST = 6  # calls that an interval needs
+_DRAWS = 10_000
+
+
+def near_interval(seconds: Sequence[float], excess: Sequence[float]) -> list[float | None]:
+    """Bounds with 95 % of the expected seconds to an answer near the best: of the mean by drawing
+    the calls again (bootstrap), of the share by Jeffreys' prior. Always the same draws."""
+    calls = len(seconds)
+    if calls < _FEWEST:
+        return [None, None]
+    random = np.random.default_rng(1)
+    means = np.asarray(seconds)[random.integers(calls, size=(_DRAWS, calls))].mean(axis=1)
+    near = sum(value <= _NEAR for value in excess)
+    shares = random.beta(near + 0.5, calls - near + 0.5, size=_DRAWS)
+    return [float(bound) for bound in np.quantile(means / shares, [0.025, 0.975])]
 
 
 def _row(row: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
@@ -48,18 +71,32 @@ def _row(row: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
             shown[key] = None if excess is None else 1 + excess
         shown[f"{key}_min"] = min(values, default=None)
         shown[f"{key}_max"] = max(values, default=None)
+    low, high = near_interval(
+        [call["seconds"] for call in own if call["inertia"] is not None],
+        [
+            (_over(call["inertia"], best) or math.inf) - 1
+            for call in own
+            if call["inertia"] is not None
+        ],
+    )
+    there = row["seconds_to_near_best"] is not None
+    shown["seconds_to_near_best_low"] = low if there else None
+    shown["seconds_to_near_best_high"] = high if there else None
     return shown
 
 
-def standing(fit: dict[str, Any]) -> list[str]:
+def standing(rows: list[dict[str, Any]]) -> list[str]:
     """Who is within 1 % of the best first, and how many times that the others need."""
-    whole = [row for row in fit["rows"] if row["status"] == "ok" and row["outside"] is None]
+    whole = [row for row in rows if row["status"] == "ok" and row["outside"] is None]
     there = [row for row in whole if row["seconds_to_near_best"] is not None]
     if not there:
         return []
     first, *others = sorted(there, key=lambda row: row["seconds_to_near_best"])
     text = f"{first['estimator']} is within 1 % of the best in "
     text += words.seconds(first["seconds_to_near_best"])
+    low, high = first["seconds_to_near_best_low"], first["seconds_to_near_best_high"]
+    if low is not None:
+        text += f" ({words.seconds(low)} to {words.seconds(high)})"
     for row in others:
         text += f", {row['estimator']} in {words.digits(row['over_quickest'], 2)} times that"
     never = [row["estimator"] for row in whole if row["seconds_to_near_best"] is None]
@@ -78,6 +115,7 @@ def failed(fit: dict[str, Any]) -> list[str]:
 def as_study(fit: dict[str, Any]) -> dict[str, Any]:
     """A wrong or broken library costs its row alone, so a fit with any row that is ok is ok."""
     some = any(row["status"] == "ok" for row in fit["rows"])
+    rows = [_row(row, fit) for row in fit["rows"]]
     asked = {
         key: fit[key]
         for key in ("from", "iterations", "starts", "problems")
@@ -95,8 +133,8 @@ def as_study(fit: dict[str, Any]) -> dict[str, Any]:
         "k": fit["k"],
         "init": None,
         "parameters": asked,
-        "rows": [_row(row, fit) for row in fit["rows"]],
+        "rows": rows,
         "findings": {},
-        "notes": [*standing(fit), *failed(fit), *fit["notes"]],
+        "notes": [*standing(rows), *failed(fit), *fit["notes"]],
         "seconds": fit["seconds"],
     }

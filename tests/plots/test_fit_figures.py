@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -98,6 +99,26 @@ def test_who_is_first_is_said_and_by_how_much() -> None:
         "theirs is wrong: seed 1: labels.",
         "a note",
     ]
+
+
+def test_the_time_to_near_the_best_has_an_interval() -> None:
+    # Jeffreys' intervals of 10, 7 and 1 of 10: 0.783 to 1.000, 0.394 to 0.907, 0.011 to 0.381.
+    for near, low, high in ((10, 2.0, 2.55), (7, 2.23, 5.09), (1, 5.25, 182)):
+        found = fits.near_interval([2.0] * 10, [0.0] * near + [0.02] * (10 - near))
+        assert found == [pytest.approx(low, rel=0.02), pytest.approx(high, rel=0.1)]
+    assert fits.near_interval([2.0] * 5, [0.0] * 5) == [None, None]
+    fit = copy.deepcopy(FIT)
+    fit["calls"] = [call("ours", 1.0, 1.0), call("ours", 3.0, 1.0)] * 4
+    fit["best"]["inertia"] = 1.0
+    fit["rows"] = [row("ours", seconds_to_near_best=2.0, over_quickest=1.0, outside=None)]
+    (sentence, *_) = fits.as_study(fit)["notes"]
+    found = re.fullmatch(
+        r"ours is within 1 % of the best in 2.00 s \((1\..*) s to ([23]\..*) s\)\.", sentence
+    )
+    assert found, sentence
+    # The mean of eight calls of 1 or 3 s: 1.96 standard errors are 0.69 s; the share is 0.74 to 1.
+    assert 1.2 < float(found[1]) < 1.6
+    assert 2.5 < float(found[2]) < 3.4
 
 
 @pytest.mark.parametrize("k", [16, [16, 32]])
