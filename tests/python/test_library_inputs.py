@@ -356,6 +356,27 @@ def test_labels_alone_are_those_of_an_iteration(package, d: int) -> None:
         assert one_by_one == [package.nearest(points[i : i + 1], init)[0] for i in range(5)]
 
 
+def test_the_estimator_does_not_read_rows_only_to_look_for_nan(
+    package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validation = pytest.importorskip("sklearn.utils.validation")
+    points = np.random.default_rng(5).normal(size=(300, 4)).astype("f4")
+    model = package.KMeans(3, random_state=0).fit(points)
+    calls = (package.KMeans(3).fit, model.predict, model.transform, model.score)
+    looked: list[object] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(validation, "_assert_all_finite", lambda *given, **_: looked.append(given))
+        for call in calls:
+            call(points)
+    assert looked == []
+    for bad, reason in ((np.nan, "Input X contains NaN"), (-np.inf, "Input X contains infinity")):
+        spoiled = points.copy()
+        spoiled[7, 1] = bad
+        for call in calls:
+            with pytest.raises(ValueError, match=reason):
+                call(spoiled)
+
+
 def test_the_estimator_in_others_hands(package, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copied, pickled, in a pipeline, in processes of a search."""
     joblib = pytest.importorskip("joblib")

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
     _check_sample_weight,
+    assert_all_finite,
     check_is_fitted,
     validate_data,
 )
@@ -226,7 +227,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
         def validate(given: object) -> np.ndarray:
             nonlocal dtype
-            matrix = validate_data(self, given, dtype="numeric", order="C", reset=reset)
+            # The engine looks for NaN and infinity where the points are, with all threads.
+            is_left = isinstance(given, np.ndarray) and given.dtype == np.float32
+            matrix = validate_data(
+                self, given, dtype="numeric", order="C", reset=reset, ensure_all_finite=not is_left
+            )
             dtype = np.float32 if matrix.dtype == np.float32 else np.float64
             return matrix
 
@@ -243,7 +248,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _points(self, X: np.ndarray | _gpu.Rows) -> Points:
         threads = _checks.threads("n_threads", self.n_threads)
-        return Points(X, threads=threads, device=self.device, metric=self.metric)
+        try:
+            return Points(X, threads=threads, device=self.device, metric=self.metric)
+        except ValueError:
+            if isinstance(X, np.ndarray):
+                assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+            raise
 
     def _centroids(self) -> np.ndarray:
         centers = self.cluster_centers_
