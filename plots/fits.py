@@ -4,7 +4,6 @@ table of rows by a name."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,21 +35,18 @@ def _over(inertia: float, best: float) -> float | None:
     return 1.0 if inertia <= best else inertia / best if best > 0 else None
 
 
-#: Of the best inertia, as docs/fits.md says.
-_NEAR = 0.01
 _FEWEST = 6  # calls that an interval needs
 _DRAWS = 10_000
 
 
-def near_interval(seconds: Sequence[float], excess: Sequence[float]) -> list[float | None]:
-    """Bounds with 95 % of the expected seconds to an answer near the best: of the mean by drawing
-    the calls again (bootstrap), of the share by Jeffreys' prior. Always the same draws."""
+def near_interval(seconds: Sequence[float], near: int) -> list[float | None]:
+    """Bounds with 95 % of the expected seconds to an answer near the best, which `near` calls gave:
+    of the mean by drawing them again (bootstrap), of the share by Jeffreys' prior. Always alike."""
     calls = len(seconds)
     if calls < _FEWEST:
         return [None, None]
     random = np.random.default_rng(1)
     means = np.asarray(seconds)[random.integers(calls, size=(_DRAWS, calls))].mean(axis=1)
-    near = sum(value <= _NEAR for value in excess)
     shares = random.beta(near + 0.5, calls - near + 0.5, size=_DRAWS)
     return [float(bound) for bound in np.quantile(means / shares, [0.025, 0.975])]
 
@@ -71,17 +67,11 @@ def _row(row: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
             shown[key] = None if excess is None else 1 + excess
         shown[f"{key}_min"] = min(values, default=None)
         shown[f"{key}_max"] = max(values, default=None)
-    low, high = near_interval(
-        [call["seconds"] for call in own if call["inertia"] is not None],
-        [
-            (_over(call["inertia"], best) or math.inf) - 1
-            for call in own
-            if call["inertia"] is not None
-        ],
-    )
-    there = row["seconds_to_near_best"] is not None
-    shown["seconds_to_near_best_low"] = low if there else None
-    shown["seconds_to_near_best_high"] = high if there else None
+    low = high = None
+    if row["seconds_to_near_best"] is not None:
+        near = round(row["near_best"] * len(own))
+        low, high = near_interval([call["seconds"] for call in own], near)
+    shown |= {"seconds_to_near_best_low": low, "seconds_to_near_best_high": high}
     return shown
 
 

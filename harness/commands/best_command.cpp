@@ -130,10 +130,9 @@ std::pair<std::int64_t, std::int64_t> size_of(const BestOptions& options,
   auto [n, d] = options.generated() ? std::pair{problem.n, problem.d}
                                     : plan_options.size_of_file(parse_dataset(best_data(problem)));
   if (problem.k > n) {
-    throw InputError(
-        "-k " + std::to_string(problem.k) + ": must be from 1 to n = " + std::to_string(n) +
-        " (the " +
-        (options.generated() ? "points of " + problem.data : "points of " + problem.file) + ")");
+    throw InputError("-k " + std::to_string(problem.k) +
+                     ": must be from 1 to n = " + std::to_string(n) + " (the points of " +
+                     (options.generated() ? problem.data : problem.file) + ")");
   }
   return {n, d};
 }

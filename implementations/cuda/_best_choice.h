@@ -165,7 +165,7 @@ class FamilyTimes {
 inline constexpr const char* kKeepsBounds = "cuda_hamerly";
 
 /// Changed labels of an iteration, from the tenth on: with no more, the family's bounds leave few points open from
-/// then on; -1: it keeps none. docs/gpu.md has what the share rests on.
+/// then on; -1: it keeps none.
 inline std::int64_t holds_below(const std::string& family, const Shape& shape) {
   return family == kKeepsBounds ? shape.n / 200 : -1;
 }
@@ -197,7 +197,7 @@ inline double setup_seconds(const std::string& family, const Shape& shape,
   return 500e-6 + sorted + n * (16 * d + 64) / (0.5 * limits.bytes_per_second);
 }
 
-/// Of one that this process has not used, to load its kernels (docs/lab/gpu.md).
+/// Of one that this process has not used, to load its kernels: no less than was seen (docs/lab/gpu.md).
 inline double load_seconds(const std::string& family) {
   return family == "cuda_onepass" ? 20e-3 : 5e-3;
 }

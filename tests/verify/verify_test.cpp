@@ -138,6 +138,20 @@ BatteryResult judge(const char* name, Traits traits = {}) {
                           2);
 }
 
+Problem<float> problem_of(const Shape& shape, const std::vector<float>& points, float max_abs) {
+  Problem<float> problem;
+  problem.shape = shape;
+  problem.points = points.data();
+  problem.max_abs = max_abs;
+  return problem;
+}
+
+Outcome<float> first_step(Session<float>& session) {
+  session.reset();
+  session.step(1);
+  return session.fetch();
+}
+
 // Caught, and by the certificate that is there for it.
 void expect_caught(const BatteryResult& result, const std::string& check) {
   EXPECT_EQ(result.verdict, Verdict::failed);
@@ -213,14 +227,11 @@ TEST(Verify, ExactVariantsAreHeldToBits) {
   Traits traits;
   traits.exact = true;
   const Shape shape{test.n, test.d, test.k, Precision::f32};
-  Problem<float> problem;
-  problem.shape = shape;
-  problem.points = test.points.data();
-  problem.max_abs = largest_abs(test.points.data(), test.n * test.d, 1);
-  Session<float> session(require_variant("reference"), problem, test.centroids.data());
-  session.reset();
-  session.step(1);
-  Outcome<float> outcome = session.fetch();
+  Session<float> session(
+      require_variant("reference"),
+      problem_of(shape, test.points, largest_abs(test.points.data(), test.n * test.d, 1)),
+      test.centroids.data());
+  Outcome<float> outcome = first_step(session);
   EXPECT_TRUE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
   outcome.centroids[3] = std::nextafter(outcome.centroids[3], 1e9F);
   EXPECT_FALSE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
@@ -239,14 +250,9 @@ TEST(Verify, SumsInFloat32PassUnlessTheyAreDeclaredWide) {
     sum += points[i];
   }
   const std::vector<float> centroids{0};
-  Problem<float> problem;
-  problem.shape = {n, 1, 1, Precision::f32};
-  problem.points = points.data();
-  problem.max_abs = 1000;
-  Session<float> session(require_variant("reference"), problem, centroids.data());
-  session.reset();
-  session.step(1);
-  Outcome<float> outcome = session.fetch();
+  Session<float> session(require_variant("reference"),
+                         problem_of({n, 1, 1, Precision::f32}, points, 1000), centroids.data());
+  Outcome<float> outcome = first_step(session);
   const float right = outcome.centroids[0];
   outcome.centroids[0] = sum / static_cast<float>(n);
   ASSERT_NE(outcome.centroids[0], right);
@@ -265,14 +271,9 @@ TEST(Verify, SumsOfCentredPointsAreGrantedWhatTheirMeanRounds) {
   std::vector<float> points(n);
   for (std::int64_t i = n / 2; i < n; ++i) points[i] = 12.2F + static_cast<float>(i % 5);
   const std::vector<float> centroids{0, 14};
-  Problem<float> problem;
-  problem.shape = {n, 1, 2, Precision::f32};
-  problem.points = points.data();
-  problem.max_abs = 16.2F;
-  Session<float> session(require_variant("reference"), problem, centroids.data());
-  session.reset();
-  session.step(1);
-  Outcome<float> outcome = session.fetch();
+  Session<float> session(require_variant("reference"),
+                         problem_of({n, 1, 2, Precision::f32}, points, 16.2F), centroids.data());
+  Outcome<float> outcome = first_step(session);
   ASSERT_EQ(outcome.centroids[0], 0);
   const float mean = 7.1F;
   float sum = 0;
@@ -306,14 +307,9 @@ TEST(Verify, SampleSaysSoAndStillSeesADroppedTail) {
   std::vector<float> points(n * 2);
   for (std::int64_t i = 0; i < 2 * n; ++i) points[i] = static_cast<float>((i * 7919) % 1000);
   std::vector<float> centroids{0, 0, 250, 250, 500, 500, 900, 900};
-  Problem<float> problem;
-  problem.shape = {n, 2, 4, Precision::f32};
-  problem.points = points.data();
-  problem.max_abs = 999;
-  Session<float> session(require_variant("reference"), problem, centroids.data());
-  session.reset();
-  session.step(1);
-  Outcome<float> outcome = session.fetch();
+  Session<float> session(require_variant("reference"),
+                         problem_of({n, 2, 4, Precision::f32}, points, 999), centroids.data());
+  Outcome<float> outcome = first_step(session);
   VerifyOptions options;
   options.budget = 4 * 2 * 5000;
   const auto sound = certify_step(Traits{}, session.evidence(centroids, outcome), options);

@@ -251,7 +251,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         try:
             return Points(X, threads=threads, device=self.device, metric=self.metric)
         except ValueError:
-            if isinstance(X, np.ndarray):
+            if isinstance(X, np.ndarray):  # NaN and infinity in scikit-learn's words
                 assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             raise
 
