@@ -205,7 +205,7 @@ function said(lines, shape, shown) {
     const share = exact.share ? `, ${least} (${exact.binds} binds)` : "";
     const whole = exact.whole === null ? "" : `a fit of ${many(iterations())} takes <b>${seconds(exact.whole)}</b> after its seeding, `;
     const ours = all.find((l) => OF_FITS.includes(l.name) && l.whole !== null);
-    const runs = !ours || ours === exact || exact.whole === null ? "" : ` Without <code>--variant</code>, <code>kmeans-bench fit</code> runs ${escaped(ours.label)}: ${three(ours.whole / exact.whole)} times as long, ${ours.basis}${ours.factor > 1 ? ` within ×${ours.factor.toFixed(2)}` : ""}.`;
+    const runs = !ours || ours === exact || exact.whole === null ? "" : ` Without <code>--variant</code>, <code>kmeans-bench fit</code> runs ${escaped(ours.label)}${ours.median === null ? ", which is not measured at this shape" : `: ${three(ours.whole / exact.whole)} times as long, ${ours.basis}`}.`;
     return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${seconds(exact.best)}</b> an iteration, ${exact.basis}${low}${share}.${runs} <span class="facts">${note}</span></p>`;
   });
   document.getElementById("said").innerHTML = parts.join("");

@@ -341,10 +341,7 @@ def test_what_fit_runs_is_said_where_another_is_quicker(
     )
     assert found, said
     assert float(found[1]) == pytest.approx(times["openmp_best"] / times["openmp_exact"], rel=6e-3)
-    assert f"times as long, scaled from 10 iterations on blobs within {TIMES}1." in said
-    # At another shape both are predicted.
-    _visit(page, tmp_path / "index.html", m="m", n="2e5", d=16, k=64, t=300, on="cpu")
-    assert f"times as long, predicted within {TIMES}" in re.sub(r"\s+", " ", page.run(SAID))
+    assert "times as long, scaled from 10 iterations on blobs." in said
     # Where it is the quickest, nothing has to be said.
     for cell in data["cells"]:
         if cell["variant"] == "openmp_best":
