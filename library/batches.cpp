@@ -140,8 +140,8 @@ Facts facts_on_gpu(const Batch& batch, const PointsOnGpu& points, const float* c
   const auto [address, problems, n, d, k] = batch;
   const SentRows& rows = points.rows();
   Facts facts(batch, options);
-  facts.largest = rows.largest(problems);
-  const std::vector<char> resolved = rows.surely_resolved(facts.largest);
+  kmeans::PointFacts found = rows.facts(problems);
+  facts.largest = std::move(found.largest);
   const bool units = options.metric != Metric::cosine || rows.all_unit();
   const kmeans_exact_surroundings::DefaultModes modes;
   for (std::int64_t problem = 0; problem < problems; ++problem) {
@@ -151,7 +151,7 @@ Facts facts_on_gpu(const Batch& batch, const PointsOnGpu& points, const float* c
       if (!std::isfinite(largest)) largest_of("point", own.host_copy(), n, d, threads);
       if (!units) check_unit_rows(own.host_copy(), n, d, threads);
       largest_of("centroid", centroids + problem * k * d, k, d, 1);
-      if (resolved[problem] == 0) {
+      if (found.resolved[problem] == 0) {
         const auto lost = kmeans::lost_by_fixed_point_at(own, n, d, largest, threads);
         require(lost.empty(), lost);
       }
@@ -310,8 +310,10 @@ void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Res
           [&](Points& points, std::int64_t problem, const Between& alive) {
             auto& own = Batches::of(points);
             own.measure_by(options.metric);
-            results[problem] = own.checked_lloyd(batch.k, centroids + problem * batch.k * batch.d,
-                                                 labels + problem * batch.n, options, alive);
+            float* const own_centroids = centroids + problem * batch.k * batch.d;
+            results[problem] = own.checked_lloyd(batch.k, own_centroids,
+                                                 {own_centroids, labels + problem * batch.n},
+                                                 options, alive);
           });
 }
 

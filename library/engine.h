@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/support/faster_seeding.h"
+#include "harness/support/point_facts.h"
 #include "harness/variant.h"
 #include "implementations/_stops.h"
 
@@ -32,13 +33,8 @@ class SentRows {
 
   /// Where they are on the GPU, as float32.
   [[nodiscard]] virtual const float* place() const = 0;
-  /// Of each of so many problems, as many rows each: the largest coordinate without its sign; infinite or NaN if one
-  /// is.
-  [[nodiscard]] virtual std::vector<float> largest(std::int64_t problems) const = 0;
-  /// Of each of as many problems as there are numbers, their largest coordinates without signs: does the exact step
-  /// surely keep the digits? 0: it may not, or they are not finite.
-  [[nodiscard]] virtual std::vector<char> surely_resolved(
-      const std::vector<float>& largest) const = 0;
+  /// Of each of so many problems, as many rows each.
+  [[nodiscard]] virtual kmeans::PointFacts facts(std::int64_t problems) const = 0;
   /// Is each of length one, or of zeros, as Metric::cosine wants them?
   [[nodiscard]] virtual bool all_unit() const = 0;
   /// As of kmeans::PointsElsewhere.

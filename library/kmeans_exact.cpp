@@ -41,14 +41,12 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
              [&] { impl_->weigh(options.weights); });
   impl_->measure_by(options.metric);
   std::vector<float> copied;
-  impl_->on_host(k, centroids, copied);
-  float* const means = copied.empty() ? centroids : copied.data();
+  const float* const first = impl_->on_host(k, centroids, copied);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);  // maybe another thread
-    result = impl_->checked_lloyd(k, means, labels, options, alive);
+    result = impl_->checked_lloyd(k, first, {centroids, labels}, options, alive);
   });
-  if (means != centroids) impl_->copy(centroids, means, k * impl_->d);
   return result;
 }
 

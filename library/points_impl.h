@@ -157,7 +157,11 @@ struct Points::Impl {
 
   /// Refuses what is not finite. A GPU that has the points looks at them there: the host need not read them again.
   void look_for_largest() {
-    if (const auto* const sent = on_gpu()) max_abs = sent->largest(1).front();
+    if (const auto* const sent = on_gpu()) {
+      const kmeans::PointFacts facts = sent->facts(1);
+      max_abs = facts.largest.front();
+      surely_resolved = facts.resolved.front() != 0;
+    }
     if (on_gpu() == nullptr || !std::isfinite(max_abs)) {
       max_abs = largest_of("point", readable(), n, d, threads);
     }
@@ -319,8 +323,14 @@ struct Points::Impl {
     }
   }
 
+  /// Where a caller wants it: on a GPU if the points are there, or not.
+  struct Answer {
+    float* centroids;
+    std::int32_t* labels;
+  };
+
   /// Runs in the default floating-point modes.
-  Result checked_lloyd(std::int64_t clusters, float* centroids, std::int32_t* labels,
+  Result checked_lloyd(std::int64_t clusters, const float* centroids, const Answer& answer,
                        const Options& options, const Between& alive) {
     const auto problem = problem_of(clusters);
     largest_of("centroid", centroids, clusters, d, 1);
@@ -335,14 +345,14 @@ struct Points::Impl {
       }
     };
     try {
-      return lloyd(problem, centroids, labels, options, alive ? noted : Between());
+      return lloyd(problem, centroids, answer, options, alive ? noted : Between());
     } catch (...) {
       if (ended_by_caller) throw;
       forget_engine_after_error(problem.shape);
     }
   }
 
-  Result lloyd(const kmeans::Problem<float>& problem, float* centroids, std::int32_t* labels,
+  Result lloyd(const kmeans::Problem<float>& problem, const float* centroids, const Answer& answer,
                const Options& options, const Between& alive) {
     const bool stops = options.stop != Stop::never;
     make_ready(problem, stops ? std::min(options.iterations, kUntilSettled) : options.iterations);
@@ -355,15 +365,15 @@ struct Points::Impl {
     const Result result = run_until(kept, when, options.iterations,
                                     uninterrupted(problem.shape, problem.threads), alive);
     if (options.labels_of == LabelsOf::starting || result.converged) {
-      kept.engine->fetch(centroids, labels);
+      kept.engine->fetch(answer.centroids, answer.labels);
       return result;
     }
     std::vector<float> means(problem.shape.k * d);
     std::vector<float> unwanted(problem.shape.k * d);
     std::copy_n(kept.stops->centroids(), means.size(), means.begin());
     kept.stops->label_again();
-    kept.engine->fetch(unwanted.data(), labels);
-    std::copy(means.begin(), means.end(), centroids);
+    kept.engine->fetch(unwanted.data(), answer.labels);
+    copy(answer.centroids, std::as_const(means).data(), std::ssize(means));
     return result;
   }
 
@@ -472,11 +482,7 @@ struct Points::Impl {
 
   /// Why the exact step cannot sum them; empty: it can.
   const std::string& lost() {
-    const auto* const sent = on_gpu();
-    if (!summed.lost && sent != nullptr && !weighted() &&
-        sent->surely_resolved({max_abs}).front() != 0) {
-      summed.lost = "";
-    }
+    if (!summed.lost && surely_resolved && !weighted()) summed.lost = "";
     if (!summed.lost && elsewhere != nullptr && !weighted()) {
       summed.lost = kmeans::lost_by_fixed_point_at(*elsewhere, n, d, max_abs, threads);
     }
@@ -522,6 +528,7 @@ struct Points::Impl {
   int threads = 1;
   Device device;
   float max_abs = 0;
+  bool surely_resolved = false;  // as PointFacts says, where a GPU has looked
   bool spherical = false;
   bool units_checked = false;           // that points have length one, or are zeros
   std::vector<double> given_weights{};  // n, or none

@@ -65,8 +65,8 @@ struct GpuMemory {
 /// Makes a CUDA context in this process. Absent where there is no usable GPU.
 std::optional<GpuMemory> gpu_memory();
 
-/// Is there GPU memory for so many bytes? If this process keeps as much that nobody uses, the driver is not asked: it
-/// takes tens of microseconds to answer. True where there is no GPU.
+/// Is there GPU memory for so many bytes? The driver takes tens of microseconds to answer. So it is not asked if this
+/// process keeps as much that nobody uses, or if a moment ago there was many times as much. True where there is no GPU.
 bool gpu_has_room(double bytes);
 
 /// Waits until the GPU in use has nothing to do; throws std::runtime_error with a pending error.

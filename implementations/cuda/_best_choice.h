@@ -198,8 +198,6 @@ inline double setup_seconds(const std::string& family, const Shape& shape,
 }
 
 /// Of one that this process has not used, to load its kernels: no less than was seen (docs/lab/gpu.md).
-inline double load_seconds(const std::string& family) {
-  return family == "cuda_onepass" ? 20e-3 : 5e-3;
-}
+inline constexpr double kLoadSeconds = 7e-3;
 
 }  // namespace kmeans::cuda

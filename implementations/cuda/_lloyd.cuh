@@ -158,9 +158,10 @@ class CudaLloyd : public Family<T> {
     return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
   }
 
-  /// `labels` may be null, within this backend: cuda_best goes on from centroids alone; and in the memory of a GPU.
+  /// `labels` may be null, within this backend: cuda_best goes on from centroids alone. Both may be in a GPU's memory.
   void fetch(T* centroids, std::int32_t* labels) override {
-    dev_centroids_.download(centroids);
+    KMEANS_CUDA(
+        cudaMemcpy(centroids, dev_centroids_.data(), dev_centroids_.bytes(), cudaMemcpyDefault));
     if (labels == nullptr) return;
     KMEANS_CUDA(cudaMemcpy(labels, dev_labels_.data(), dev_labels_.bytes(), cudaMemcpyDefault));
     KMEANS_CUDA(cudaStreamSynchronize(nullptr));  // within the GPU a copy is not waited for

@@ -82,23 +82,49 @@ __device__ Column joined(const Column& a, const Column& b) {
   return {max(a.error, b.error), min(a.lowest, b.lowest), max(a.highest, b.highest)};
 }
 
-/// Of a problem's fixed point; 0 where its points are not finite.
-struct Scale {
-  double scale;
-  double quantum;
-};
+/// exact::sum_exponent() of n points whose largest coordinate has these bits, without its sign; finite.
+__device__ int sum_exponent_of(std::int64_t n, unsigned bits) {
+  if (bits == 0) return 0;
+  constexpr int kMantissaBits = 23;
+  constexpr int kBias = 127 + kMantissaBits;
+  int exponent = static_cast<int>(bits >> kMantissaBits);
+  std::uint64_t mantissa = bits & ((1U << kMantissaBits) - 1);
+  if (exponent == 0) {
+    exponent = 1;  // subnormal
+  } else {
+    mantissa |= std::uint64_t{1} << kMantissaBits;
+  }
+  // The bit width of mantissa * n - 1: the largest coordinate is mantissa * 2^(exponent - kBias).
+  std::uint64_t high = __umul64hi(mantissa, static_cast<std::uint64_t>(n));
+  const std::uint64_t low = mantissa * static_cast<std::uint64_t>(n) - 1;
+  if (low == ~std::uint64_t{0}) --high;
+  const int width = high != 0 ? 128 - __clzll(static_cast<long long>(high))
+                              : 64 - __clzll(static_cast<long long>(low));
+  return 62 - width - (exponent - kBias);
+}
+
+__device__ double power_of_two(int exponent) {
+  return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
+}
 
 /// A block looks at a column of a problem, as surely_spread() of harness/verify/resolution.cpp does, with its
 /// arithmetic.
 __global__ void __launch_bounds__(kThreads)
     look_at_columns_kernel(const float* __restrict__ dev_points, std::int64_t n, unsigned d,
-                           int rows, const Scale* __restrict__ dev_scales,
+                           int rows, const unsigned* __restrict__ dev_largest,
                            unsigned* __restrict__ dev_open) {
+  constexpr unsigned kInfinity = 0x7f800000;
   __shared__ Column parts[kThreads];
   __shared__ int bins[kResolutionBins + 2];
   const std::int64_t problem = blockIdx.x / d;
-  const auto [scale, quantum] = dev_scales[problem];
-  if (scale == 0) return;
+  const unsigned largest = dev_largest[problem];
+  if (largest >= kInfinity) {
+    dev_open[problem] = 1;
+    return;
+  }
+  const int exponent = sum_exponent_of(n, largest);
+  const double scale = power_of_two(exponent);
+  const double quantum = power_of_two(-exponent);
   const float* const column = dev_points + problem * n * d + blockIdx.x % d;
   const auto value_of = [&](int r) { return column[n * r / rows * d]; };
   Column mine{0, INFINITY, -INFINITY};
@@ -231,34 +257,6 @@ std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t pr
   return parts;
 }
 
-std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
-                                         const std::vector<float>& largest) {
-  const auto problems = std::ssize(largest);
-  std::vector<char> resolved(problems, 0);
-  // Kernels count rows and columns in 32 bits, and rows times the sample in 63.
-  if (d > INT32_MAX / problems || n > INT64_MAX / kResolutionRows) return resolved;
-  std::vector<Scale> scales(problems, Scale{0, 0});
-  for (std::int64_t problem = 0; problem < problems; ++problem) {
-    if (!std::isfinite(largest[problem])) continue;
-    const int exponent = exact::sum_exponent(n, largest[problem]);
-    scales[problem] = {exact::power_of_two(exponent), exact::power_of_two(-exponent)};
-  }
-  const DeviceBuffer<Scale> dev_scales(problems);
-  dev_scales.upload(scales.data());
-  const DeviceBuffer<unsigned> dev_open(problems);
-  dev_open.zero();
-  look_at_columns_kernel<<<static_cast<unsigned>(problems * d), kThreads>>>(
-      dev_points, n, static_cast<unsigned>(d), static_cast<int>(std::min(n, kResolutionRows)),
-      dev_scales.data(), dev_open.data());
-  KMEANS_CUDA_LAUNCHED(look_at_columns_kernel);
-  std::vector<unsigned> open(problems);
-  dev_open.download(open.data());
-  for (std::int64_t problem = 0; problem < problems; ++problem) {
-    resolved[problem] = open[problem] == 0 && scales[problem].scale > 0 ? 1 : 0;
-  }
-  return resolved;
-}
-
 double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
                       const float* centroids, std::int64_t k, const std::int32_t* labels) {
   const DeviceBuffer<float> dev_centroids(k * d);
@@ -304,22 +302,35 @@ void widen_bfloat16(const void* dev_values, std::int64_t count, float* dev_wide)
   widen<__nv_bfloat16>(dev_values, count, dev_wide);
 }
 
-std::vector<float> largest_abs_on_gpu(const float* dev_values, std::int64_t parts,
-                                      std::int64_t count) {
-  const DeviceBuffer<unsigned> dev_largest(parts);
-  dev_largest.zero();
+PointFacts facts_on_gpu(const float* dev_points, std::int64_t problems, std::int64_t n,
+                        std::int64_t d) {
+  // Of each problem the largest value, then whether it is open.
+  const DeviceBuffer<unsigned> dev_found(2 * problems);
+  dev_found.zero();
+  unsigned* const dev_largest = dev_found.data();
+  unsigned* const dev_open = dev_largest + problems;
   constexpr std::int64_t kMostBlocks = 132 * 8;
   const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(
-      ceil_div(count, kThreads * 8), 1, std::max<std::int64_t>(1, kMostBlocks / parts)));
-  const auto at_once = static_cast<unsigned>(std::min(parts, kMostBlocks));
-  largest_kernel<<<at_once * blocks, kThreads>>>(dev_values, parts, count, blocks,
-                                                 dev_largest.data());
+      ceil_div(n * d, kThreads * 8), 1, std::max<std::int64_t>(1, kMostBlocks / problems)));
+  const auto at_once = static_cast<unsigned>(std::min(problems, kMostBlocks));
+  largest_kernel<<<at_once * blocks, kThreads>>>(dev_points, problems, n * d, blocks, dev_largest);
   KMEANS_CUDA_LAUNCHED(largest_kernel);
-  std::vector<float> largest(parts);
-  std::vector<unsigned> bits(parts);
-  dev_largest.download(bits.data());
-  std::memcpy(largest.data(), bits.data(), sizeof(unsigned) * bits.size());
-  return largest;
+  // The kernel counts rows and columns in 32 bits, and rows times the sample in 63.
+  const bool looks = d <= INT32_MAX / problems && n <= INT64_MAX / kResolutionRows;
+  if (looks) {
+    look_at_columns_kernel<<<static_cast<unsigned>(problems * d), kThreads>>>(
+        dev_points, n, static_cast<unsigned>(d), static_cast<int>(std::min(n, kResolutionRows)),
+        dev_largest, dev_open);
+    KMEANS_CUDA_LAUNCHED(look_at_columns_kernel);
+  }
+  std::vector<unsigned> found(2 * problems);
+  dev_found.download(found.data());
+  PointFacts facts{std::vector<float>(problems), std::vector<char>(problems, 0)};
+  std::memcpy(facts.largest.data(), found.data(), sizeof(float) * facts.largest.size());
+  for (std::int64_t problem = 0; looks && problem < problems; ++problem) {
+    facts.resolved[problem] = found[problems + problem] == 0 ? 1 : 0;
+  }
+  return facts;
 }
 
 }  // namespace kmeans::cuda

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "harness/support/point_facts.h"
+
 namespace kmeans::cuda {
 
-/// Of each of some parts of `count` values in the GPU's memory, the largest without its sign; infinite or NaN if one
-/// is.
-std::vector<float> largest_abs_on_gpu(const float* dev_values, std::int64_t parts,
-                                      std::int64_t count);
+/// `points` are problems x n x d.
+PointFacts facts_on_gpu(const float* dev_points, std::int64_t problems, std::int64_t n,
+                        std::int64_t d);
 
 /// `count` of the d coordinates from `first` on of some rows, one row after the other, into the memory of the host.
 void copy_rows_to_host(const float* dev_points, std::int64_t d,
@@ -21,11 +22,6 @@ void copy_rows_to_host(const float* dev_points, std::int64_t d,
 /// As `parts` of kmeans::mean_variances_of(), to the last bit; `points` are problems x n x d.
 std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t problems,
                                         std::int64_t n, std::int64_t d, const double* means);
-
-/// Of as many problems, each of n points, as there are largest values: do the exact step's integers surely keep the
-/// digits of the points (harness/verify/resolution.h)? 0: they may not, or points are not finite.
-std::vector<char> surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
-                                         const std::vector<float>& largest);
 
 /// The sum of squared distances of n points from the centroids of their labels, from 0 to k - 1: row by row in blocks
 /// of kBlock, then block by block, in float64. Centroids and labels are in the host's memory.

@@ -37,13 +37,8 @@ class Rows final : public kmeans_exact::SentRows {
       : rows_(std::move(rows)), scope_(points, rows_), n_(n), d_(d) {}
 
   [[nodiscard]] const float* place() const override { return rows_->data(); }
-  [[nodiscard]] std::vector<float> largest(std::int64_t problems) const override {
-    return kmeans::cuda::largest_abs_on_gpu(rows_->data(), problems, rows_->size() / problems);
-  }
-  [[nodiscard]] std::vector<char> surely_resolved(
-      const std::vector<float>& largest) const override {
-    return kmeans::cuda::surely_resolved_on_gpu(rows_->data(), n_ / std::ssize(largest), d_,
-                                                largest);
+  [[nodiscard]] kmeans::PointFacts facts(std::int64_t problems) const override {
+    return kmeans::cuda::facts_on_gpu(rows_->data(), problems, n_ / problems, d_);
   }
   [[nodiscard]] bool all_unit() const override {
     return kmeans::cuda::are_unit_rows_on_gpu(rows_->data(), n_, d_);
@@ -194,8 +189,7 @@ kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d) {
   kmeans::keep_gpu_memory(true);
   const double bytes = 4.0 * static_cast<double>(n) * static_cast<double>(d);
-  const auto memory = kmeans::gpu_memory();
-  if (memory && bytes > kMostShare * static_cast<double>(memory->free_bytes)) return nullptr;
+  if (!kmeans::gpu_has_room(bytes / kMostShare)) return nullptr;
   return new Rows(points, kmeans::cuda::SharedRows::send(points, n * d), n, d);
 }
 

@@ -5,8 +5,10 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
@@ -129,11 +131,47 @@ std::optional<GpuMemory> gpu_memory() {
   return GpuMemory{static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
 }
 
+namespace {
+
+/// What the driver said last of free memory. An eighth of it is taken to be there for a tenth of a second.
+class LastAnswer {
+ public:
+  static LastAnswer& of_process() {
+    static LastAnswer answer;
+    return answer;
+  }
+  [[nodiscard]] bool suffices(int device, double bytes) {
+    const std::lock_guard lock(mutex_);
+    constexpr double kShare = 0.125;
+    constexpr std::chrono::milliseconds kHolds{100};
+    return device == device_ && bytes <= kShare * bytes_ &&
+           std::chrono::steady_clock::now() - asked_ < kHolds;
+  }
+  void remember(int device, double bytes) {
+    const std::lock_guard lock(mutex_);
+    device_ = device;
+    bytes_ = bytes;
+    asked_ = std::chrono::steady_clock::now();
+  }
+
+ private:
+  std::mutex mutex_;
+  int device_ = -1;
+  double bytes_ = 0;
+  std::chrono::steady_clock::time_point asked_;
+};
+
+}  // namespace
+
 bool gpu_has_room(double bytes) {
   if (current_gpu() == nullptr) return true;
   bind_gpu();
   const auto kept = static_cast<double>(cuda::DeviceMemory::of_process().kept(chosen));
-  return bytes <= kept || bytes <= static_cast<double>(gpu_memory()->free_bytes);
+  LastAnswer& last = LastAnswer::of_process();
+  if (bytes <= kept || last.suffices(chosen, bytes)) return true;
+  const auto free = static_cast<double>(gpu_memory()->free_bytes);
+  last.remember(chosen, free - kept);
+  return bytes <= free;
 }
 
 void keep_gpu_memory(bool keeps) { cuda::DeviceMemory::of_process().keep(keeps); }

@@ -42,27 +42,9 @@ class Rows final : public kmeans_exact::SentRows {
   }
 
   [[nodiscard]] const float* place() const override { return values().data(); }
-  [[nodiscard]] std::vector<float> largest(std::int64_t problems) const override {
-    std::vector<float> all(problems, 0.0F);
-    for (std::size_t at = 0; at < values().size(); ++at) {
-      float& largest = all[at * problems / values().size()];
-      const float value = std::abs(values()[at]);
-      if (largest == largest && !(value <= largest)) largest = value;
-    }
-    return all;
-  }
-  [[nodiscard]] std::vector<char> surely_resolved(
-      const std::vector<float>& largest) const override {
-    const std::int64_t rows = n() / std::ssize(largest);
-    std::vector<char> resolved;
-    for (const float max_abs : largest) {
-      // Half of the time it is not known.
-      const float* const own = values().data() + std::ssize(resolved) * rows * d_;
-      const bool known = std::isfinite(max_abs) && (rows + std::ssize(resolved)) % 2 == 0;
-      resolved.push_back(
-          known && kmeans::lost_by_fixed_point_at(own, rows, d_, max_abs, 1).empty() ? 1 : 0);
-    }
-    return resolved;
+  [[nodiscard]] kmeans::PointFacts facts(std::int64_t problems) const override {
+    const std::vector<float> all = largest(problems);
+    return {all, surely_resolved(all)};
   }
   [[nodiscard]] bool all_unit() const override {
     for (std::int64_t i = 0; i < n(); ++i) {
@@ -97,6 +79,27 @@ class Rows final : public kmeans_exact::SentRows {
   }
 
  private:
+  [[nodiscard]] std::vector<float> largest(std::int64_t problems) const {
+    std::vector<float> all(problems, 0.0F);
+    for (std::size_t at = 0; at < values().size(); ++at) {
+      float& largest = all[at * problems / values().size()];
+      const float value = std::abs(values()[at]);
+      if (largest == largest && !(value <= largest)) largest = value;
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<char> surely_resolved(const std::vector<float>& largest) const {
+    const std::int64_t rows = n() / std::ssize(largest);
+    std::vector<char> resolved;
+    for (const float max_abs : largest) {
+      // Half of the time it is not known.
+      const float* const own = values().data() + std::ssize(resolved) * rows * d_;
+      const bool known = std::isfinite(max_abs) && (rows + std::ssize(resolved)) % 2 == 0;
+      resolved.push_back(
+          known && kmeans::lost_by_fixed_point_at(own, rows, d_, max_abs, 1).empty() ? 1 : 0);
+    }
+    return resolved;
+  }
   [[nodiscard]] const std::vector<float>& values() const { return values_; }
   [[nodiscard]] std::int64_t n() const { return std::ssize(values()) / d_; }
 
