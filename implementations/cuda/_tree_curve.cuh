@@ -63,17 +63,18 @@ inline float float_of_ordered_bits(int ordered) {
   return std::bit_cast<float>(ordered_bits(ordered));
 }
 
-/// The least and the largest of each column, a blockIdx.y, of n values, as ordered_bits().
+/// The least and the largest of each column, a blockIdx.y, of n rows, as ordered_bits().
 static __global__ void __launch_bounds__(kThreads)
-    bound_columns_kernel(const float* __restrict__ dev_columns, std::int64_t n,
+    bound_columns_kernel(const float* __restrict__ dev_rows, std::int64_t n,
                          int* __restrict__ dev_low, int* __restrict__ dev_high) {
-  const float* dev_column = dev_columns + blockIdx.y * n;
+  const std::int64_t d = gridDim.y;
+  const float* dev_column = dev_rows + blockIdx.y;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   int low = ordered_bits(__float_as_int(dev_column[0]));
   int high = low;
 #pragma unroll 8
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += stride) {
-    const int value = ordered_bits(__float_as_int(dev_column[i]));
+    const int value = ordered_bits(__float_as_int(dev_column[i * d]));
     low = min(low, value);
     high = max(high, value);
   }
@@ -86,29 +87,29 @@ static __global__ void __launch_bounds__(kThreads)
   atomicMax(&dev_high[blockIdx.y], high);
 }
 
-/// Keys of `count` values of D coordinates, those of value i at i * row + t * column.
+/// Keys of `count` rows.
 template <int D>
-__global__ void form_curve_keys_kernel(const float* __restrict__ dev_values, std::int64_t count,
-                                       std::int64_t row, std::int64_t column, Cube cube,
-                                       std::uint64_t* __restrict__ dev_keys,
+__global__ void form_curve_keys_kernel(const float* __restrict__ dev_rows, std::int64_t count,
+                                       Cube cube, std::uint64_t* __restrict__ dev_keys,
                                        std::int32_t* __restrict__ dev_indices) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
   float x[D];
 #pragma unroll
-  for (int t = 0; t < D; ++t) x[t] = dev_values[i * row + t * column];
+  for (int t = 0; t < D; ++t) x[t] = dev_rows[i * D + t];
   dev_keys[i] = hilbert_key<D>(x, cube);
   dev_indices[i] = static_cast<std::int32_t>(i);
 }
 
-static __global__ void order_points_kernel(const float* __restrict__ dev_points, std::int64_t n,
+/// Rows to columns in that order.
+static __global__ void order_points_kernel(const float* __restrict__ dev_rows, std::int64_t n,
                                            std::int64_t d,
                                            const std::int32_t* __restrict__ dev_order,
                                            float* __restrict__ dev_ordered) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const std::int64_t from = dev_order[i];
-  for (std::int64_t t = 0; t < d; ++t) dev_ordered[t * n + i] = dev_points[t * n + from];
+  for (std::int64_t t = 0; t < d; ++t) dev_ordered[t * n + i] = dev_rows[from * d + t];
 }
 
 /// The centroids in curve order, where they are few: a warp counts how many come before its own.

@@ -43,7 +43,7 @@ kmeans::Support few_coordinates(const kmeans::Shape& shape) {
 
 class CudaTree final : public GraphLloyd {
  public:
-  CudaTree() : GraphLloyd(Layout::columns) {}
+  CudaTree() : GraphLloyd(Layout::rows) {}
 
  private:
   /// Calls `use` with the number of coordinates as a constant.
@@ -67,7 +67,7 @@ class CudaTree final : public GraphLloyd {
     CurveSort sort(n);
     // Bits below these would part points that share a cell of 2^-48 of the cube.
     const int first_bit = std::max(0, bits_of_key(static_cast<int>(d)) - 48);
-    sort_on_curve(dev_points_, 1, n, first_bit, sort, dev_order_);
+    sort_on_curve(dev_points_, first_bit, sort, dev_order_);
     DeviceBuffer<float> dev_ordered(n * d);
     order_points_kernel<<<blocks_for(n, kThreads), kThreads>>>(
         dev_points_.data(), n, d, dev_order_.data(), dev_ordered.data());
@@ -117,15 +117,12 @@ class CudaTree final : public GraphLloyd {
     if (cube_.width == 0) cube_.width = 1;
   }
 
-  /// Indices of values in curve order, coordinate t of value i at i * row + t * column. Bits of
-  /// the places below `first_bit` do not count.
-  void sort_on_curve(const DeviceBuffer<float>& dev_values, std::int64_t row, std::int64_t column,
-                     int first_bit, CurveSort& sort,
+  /// Indices of rows in curve order. Bits of the places below `first_bit` do not count.
+  void sort_on_curve(const DeviceBuffer<float>& dev_rows, int first_bit, CurveSort& sort,
                      const DeviceBuffer<std::int32_t>& dev_order) const {
     with_dimensions([&](auto dimensions) {
       form_curve_keys_kernel<dimensions><<<blocks_for(sort.count, kThreads), kThreads>>>(
-          dev_values.data(), sort.count, row, column, cube_, sort.dev_keys.data(),
-          sort.dev_indices.data());
+          dev_rows.data(), sort.count, cube_, sort.dev_keys.data(), sort.dev_indices.data());
       KMEANS_CUDA_LAUNCHED(form_curve_keys_kernel);
     });
     sort.run(first_bit, bits_of_key(static_cast<int>(shape().d)), dev_order);
@@ -148,7 +145,7 @@ class CudaTree final : public GraphLloyd {
         KMEANS_CUDA_LAUNCHED(rank_centroids_kernel);
       });
     } else {
-      sort_on_curve(dev_centroids_, d, 1, first_key_bit(static_cast<int>(d)), centroid_sort_,
+      sort_on_curve(dev_centroids_, first_key_bit(static_cast<int>(d)), centroid_sort_,
                     dev_indices_);
       with_dimensions([&](auto dimensions) {
         order_centroids_kernel<dimensions>
