@@ -5,11 +5,14 @@ one, where PyTorch is installed, in its memory."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -93,8 +96,16 @@ def _real_gpu() -> bool:
     return subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
 
 
+@contextlib.contextmanager
+def _gpu_shared_with(how: int) -> Iterator[None]:
+    """LOCK_SH: with tests of this file in other processes. LOCK_EX: with none."""
+    with (Path(tempfile.gettempdir()) / "kmeans-exact-tests-gpu").open("a") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
 @pytest.fixture(params=["pretended", "real"])
-def run(request, package) -> Callable[[str], None]:
+def run(request, package) -> Iterator[Callable[[str], None]]:
     """A script, in a process that finds the GPU."""
     variables = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
     if os.environ.get("PYTHONPATH"):
@@ -114,7 +125,9 @@ def run(request, package) -> Callable[[str], None]:
         assert done.returncode == 0, done.stdout + done.stderr
 
     work.is_real = request.param == "real"
-    return work
+    fills_memory = request.node.originalname == "test_a_cpu_takes_what_a_gpu_has_no_memory_for"
+    with _gpu_shared_with(fcntl.LOCK_EX if work.is_real and fills_memory else fcntl.LOCK_SH):
+        yield work
 
 
 def test_all_functions_give_the_bits_of_a_cpu(run) -> None:
