@@ -33,6 +33,11 @@ std::int64_t Points::engines() const { return impl_->engines; }
 
 Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
                      const Options& options) {
+  return lloyd(k, centroids, centroids, labels, options);
+}
+
+Result Points::lloyd(std::int64_t k, const float* init, float* centroids, std::int32_t* labels,
+                     const Options& options) {
   check_sizes(impl_->n, impl_->d, k);
   check_clusters(k, impl_->n);
   check_options(options);
@@ -41,7 +46,7 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
              [&] { impl_->weigh(options.weights); });
   impl_->measure_by(options.metric);
   std::vector<float> copied;
-  const float* const first = impl_->on_host(k, centroids, copied);
+  const float* const first = impl_->on_host(k, init, copied);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);  // maybe another thread

@@ -116,6 +116,9 @@ class Points {
 
   // Each as the function of its name. One at a time: a call is at work with what all of them share.
   Result lloyd(std::int64_t k, float* centroids, std::int32_t* labels, const Options& options = {});
+  /// From `init`, which stays as it is unless it is `centroids`.
+  Result lloyd(std::int64_t k, const float* init, float* centroids, std::int32_t* labels,
+               const Options& options = {});
   void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
   void distances(std::int64_t k, const float* centroids, double* distances,
                  const std::function<void()>& between = {}) const;

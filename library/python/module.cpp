@@ -211,9 +211,8 @@ class Points {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
     auto centroids = room_for<float>(init.size());
-    std::copy_n(init.data(), init.size(), centroids.get());
     auto labels = room_for<std::int32_t>(shape_[0]);
-    const auto result = run(k, centroids.get(), labels.get(), iterations, stop, tolerance,
+    const auto result = run(init, centroids.get(), labels.get(), iterations, stop, tolerance,
                             labels_of, weights ? weights->data() : nullptr, metric);
     return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
                           result.iterations, result.converged, result.within_tolerance);
@@ -224,8 +223,6 @@ class Points {
                          int labels_of, const std::optional<Weights>& weights, int metric) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
-    auto centroids = room_for<float>(init.size());  // which need not go to the GPU and back
-    std::copy_n(init.data(), init.size(), centroids.get());
     GpuMemory<float> dev_centroids;
     GpuMemory<std::int32_t> dev_labels;
     {
@@ -233,13 +230,8 @@ class Points {
       dev_centroids = room_on_gpu<float>(init.size());
       dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
     }
-    const auto result = run(k, centroids.get(), dev_labels.get(), iterations, stop, tolerance,
-                            labels_of, weights ? weights->data() : nullptr, metric);
-    {
-      const Unlocked released;
-      kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), centroids.get(),
-                                        init.size() * sizeof(float));
-    }
+    const auto result = run(init, dev_centroids.get(), dev_labels.get(), iterations, stop,
+                            tolerance, labels_of, weights ? weights->data() : nullptr, metric);
     return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
                           owned(std::move(dev_labels), n()), result.iterations, result.converged,
                           result.within_tolerance);
@@ -307,14 +299,15 @@ class Points {
   [[nodiscard]] std::int64_t n() const { return static_cast<std::int64_t>(shape_[0]); }
   [[nodiscard]] std::int64_t d() const { return static_cast<std::int64_t>(shape_[1]); }
 
-  kmeans_exact::Result run(std::int64_t k, float* centroids, std::int32_t* labels,
+  kmeans_exact::Result run(const Matrix& init, float* centroids, std::int32_t* labels,
                            std::int64_t iterations, int stop, double tolerance, int labels_of,
                            const double* weights, int metric) {
     auto options = options_of(iterations, stop, tolerance, labels_of, metric);
     options.weights = weights;
     const Unlocked released;
     const OneAtATime::Turn turn(*one_at_a_time_);
-    return points_->lloyd(k, centroids, labels, options);
+    return points_->lloyd(static_cast<std::int64_t>(init.shape(0)), init.data(), centroids, labels,
+                          options);
   }
 
   void require_same_columns(const Matrix& centroids) const {
