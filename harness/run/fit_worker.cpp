@@ -278,7 +278,9 @@ class Fits {
 
   /// Is there budget for one more call? Each process may use its share, and what earlier ones left.
   [[nodiscard]] bool affords(const FitRow& row, int process) const {
-    if (row.calls.size() < kFewestCalls) return true;
+    // One has to do if the first call, which may have compiled something, took longer than all may take.
+    const bool slow = !row.first_calls.empty() && row.first_calls.front() > job_.max_seconds;
+    if (row.calls.size() < (slow ? 1 : kFewestCalls)) return true;
     double spent = 0;
     for (const auto& call : row.calls) spent += call.seconds;
     const double each = spent / static_cast<double>(row.calls.size());

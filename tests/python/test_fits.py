@@ -388,13 +388,44 @@ def test_problems_side_by_side_are_judged_one_by_one(tmp_path: Path) -> None:
         assert rows["sklearn_kmeans"]["reported_over_inertia"] == pytest.approx(1, rel=1e-3)
 
 
+def slow_library(folder: Path, seconds: str) -> Path:
+    """`seconds` of sleep before each call, in which self.calls says how many there were."""
+    file = folder / "slow.py"
+    file.write_text(
+        write(folder, "right").read_text(encoding="utf-8")
+        + f"""
+    def fit(self, seed):
+        import time
+        time.sleep({seconds})
+        return self.run(self.points[: self.k], 3)
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
 def test_a_budget_that_is_spent_cuts_the_seeds_and_is_said(tmp_path: Path) -> None:
-    fit = {"name": "short", "estimators": [str(write(tmp_path, "right"))], "max_seconds": 0.01}
+    fit = {"name": "short", "estimators": [str(slow_library(tmp_path, "0.2"))], "max_seconds": 0.7}
     result = run(tmp_path, [fit | SHAPE], "--only", "short")
     (row,) = result["fits"][0]["rows"]
     assert row["status"] == "ok"
     assert 2 <= row["seeds"] < row["seeds_asked"] == 10
-    assert "seeds, which is what 10 ms allow" in result["fits"][0]["notes"][0]
+    assert "seeds, which is what 700 ms allow" in result["fits"][0]["notes"][0]
+
+
+def test_one_call_has_to_do_behind_a_first_that_takes_the_whole_budget(tmp_path: Path) -> None:
+    fit = {"name": "slow", "estimators": [str(slow_library(tmp_path, "0.3"))], "max_seconds": 0.2}
+    (found,) = run(tmp_path, [fit | SHAPE], "--only", "slow")["fits"]
+    assert [call["process"] for call in found["calls"]] == [0]
+    assert "1 of 10 seeds, which is what 200 ms allow" in found["notes"][0]
+
+
+def test_calls_behind_a_first_that_compiled_something_are_made(tmp_path: Path) -> None:
+    slow = slow_library(tmp_path, "0.6 if self.calls == 0 else 0")
+    fit = {"name": "slow", "estimators": [str(slow)], "max_seconds": 0.5}
+    (found,) = run(tmp_path, [fit | SHAPE], "--only", "slow")["fits"]
+    assert found["rows"][0]["status"] == "ok"
+    assert found["rows"][0]["seeds"] >= 2
 
 
 def test_a_gpu_is_asked_for_only_where_there_is_one(tmp_path: Path) -> None:
