@@ -376,6 +376,13 @@ OnGpu<float> unit_rows_on_gpu(std::uintptr_t address, std::int64_t n, std::int64
   return owned(std::move(dev_unit), n, d);
 }
 
+/// Of the labels of an answer, from 0 to k - 1.
+std::int64_t clusters_with_points(const Labels& labels, std::int64_t k) {
+  std::vector<char> found(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < labels.size(); ++i) found[labels.data()[i]] = 1;
+  return std::count(found.begin(), found.end(), 1);
+}
+
 // ---- many problems
 
 using Problems = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
@@ -551,6 +558,7 @@ NB_MODULE(_engine, module) {
   module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),
              nb::arg(), nb::arg(), nb::arg().none());
   module.def("unit_rows", &unit_rows);
+  module.def("clusters_with_points", &clusters_with_points);
   module.def("lloyd_batch", &lloyd_batch);
   module.def("lloyd_batch_on_gpu", &lloyd_batch_on_gpu);
   module.def("seed_ward_batch", &seed_ward_batch);

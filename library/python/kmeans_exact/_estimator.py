@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from . import LloydResult, Points, _checks, _gpu
+from . import LloydResult, Points, _checks, _engine, _gpu
 
 _SEEDINGS = {"ward": Points.ward_start, "k-means++": Points.kmeans_plusplus}
 #: Runs with n_init="auto", as scikit-learn's: of several, where one start may be far from good.
@@ -164,7 +164,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         if self._origin is not None:
             self.cluster_centers_ = self.cluster_centers_ + self._origin
         self.n_iter_ = run.iterations
-        found = _distinct(run.labels, k)
+        found = _engine.clusters_with_points(run.labels, k)
         if found < k:
             warnings.warn(
                 f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). "
@@ -370,14 +370,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             print(f"Converged at iteration {last}: strict convergence.")
         elif run.converged:
             print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
-
-
-def _distinct(labels: np.ndarray, k: int) -> int:
-    """In pieces: NumPy copies what it indexes by to int64."""
-    found = np.zeros(k, dtype=bool)
-    for begin in range(0, len(labels), 65536):
-        found[labels[begin : begin + 65536]] = True
-    return int(np.count_nonzero(found))
 
 
 def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
