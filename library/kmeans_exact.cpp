@@ -55,7 +55,8 @@ Result Points::lloyd(std::int64_t k, const float* init, float* centroids, std::i
   return result;
 }
 
-void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* labels) {
+void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* labels,
+                     const std::function<void()>& between) {
   const auto [n, d] = std::tie(impl_->n, impl_->d);
   check_sizes(n, d, k);
   const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
@@ -77,19 +78,17 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
                         4.0 * static_cast<double>(rows) * static_cast<double>(d + 1));
     }
     Points(repeated.data(), rows, d, impl_->threads, impl_->device)
-        .nearest(k, centroids, all_labels.data());
+        .nearest(k, centroids, all_labels.data(), between);
     impl_->copy(labels, std::as_const(all_labels).data(), n);
     return;
   }
   const auto problem = impl_->problem_of(k);
-  kmeans_exact_surroundings::in_default_modes({}, [&](const Between&) {
+  kmeans_exact_surroundings::in_default_modes(between, [&](const Between& alive) {
     const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);
     largest_of("centroid", centroids, k, impl_->d, 1);
-    try {
-      impl_->nearest(problem, centroids, labels);
-    } catch (...) {
-      impl_->forget_engine_after_error(problem.shape);
-    }
+    impl_->with_engine(problem.shape, alive, [&](const Between& noted) {
+      impl_->nearest(problem, centroids, labels, noted);
+    });
   });
 }
 
@@ -159,9 +158,10 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 }
 
 void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-             const float* centroids, std::int32_t* labels, int threads, Device device) {
+             const float* centroids, std::int32_t* labels, int threads, Device device,
+             const std::function<void()>& between) {
   check_sizes(n, d, k);
-  Points(points, n, d, threads, device).nearest(k, centroids, labels);
+  Points(points, n, d, threads, device).nearest(k, centroids, labels, between);
 }
 
 void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,

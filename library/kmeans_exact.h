@@ -119,7 +119,8 @@ class Points {
   /// From `init`, which stays as it is unless it is `centroids`.
   Result lloyd(std::int64_t k, const float* init, float* centroids, std::int32_t* labels,
                const Options& options = {});
-  void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
+  void nearest(std::int64_t k, const float* centroids, std::int32_t* labels,
+               const std::function<void()>& between = {});
   void distances(std::int64_t k, const float* centroids, double* distances,
                  const std::function<void()>& between = {}) const;
   void distances(std::int64_t k, const float* centroids, float* distances,
@@ -192,10 +193,11 @@ void seed_ward_batch(const GpuBatch& batch, std::uint64_t seed, float* centroids
 
 /// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels, the lowest
 /// index on a tie. A point's label does not depend on the other points. k may exceed n, and no finite points are
-/// refused, since nothing is added up. Throws as lloyd() does.
+/// refused, since nothing is added up. `between` is called some times a second, on a GPU once before the labelling.
+/// Throws as lloyd() does.
 void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
              const float* centroids, std::int32_t* labels, int threads = 0,
-             Device device = Device::cpu);
+             Device device = Device::cpu, const std::function<void()>& between = {});
 
 /// Of each of n points from each of k centroids, n x k: the square root of the exact step's squared distance, all in
 /// float64; as float rounded once more. On the CPU. k may exceed n. `between` is called between blocks of rows. Throws

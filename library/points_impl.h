@@ -57,10 +57,21 @@ inline int worth_a_team(const kmeans::Shape& shape, int threads) {
 struct KeptEngine {
   KeptEngine() = default;
   explicit KeptEngine(const MadeEngine& made, bool is_on_gpu = false)
-      : engine(made.engine), stops(made.stops), bytes(made.bytes), on_gpu(is_on_gpu) {}
+      : engine(made.engine),
+        stops(made.stops),
+        interruptible(made.interruptible),
+        bytes(made.bytes),
+        on_gpu(is_on_gpu) {}
+
+  /// Of the centroids that it has.
+  void label_again(const Between& between) const {
+    if (between && interruptible != nullptr) return interruptible->label_with_breaks(between);
+    stops->label_again();
+  }
 
   std::unique_ptr<Engine> engine;
   kmeans::Stops<float>* stops = nullptr;
+  kmeans::Interruptible* interruptible = nullptr;
   double bytes = 0;
   bool on_gpu = false;
 };
@@ -323,6 +334,26 @@ struct Points::Impl {
     }
   }
 
+  /// Does work(between). If that throws, the engine is kept only if it is the caller who has ended the work.
+  template <class Work>
+  void with_engine(const kmeans::Shape& shape, const Between& between, const Work& work) {
+    bool ended_by_caller = false;
+    const Between noted = [&] {
+      try {
+        between();
+      } catch (...) {
+        ended_by_caller = true;
+        throw;
+      }
+    };
+    try {
+      work(between ? noted : Between());
+    } catch (...) {
+      if (ended_by_caller) throw;
+      forget_engine_after_error(shape);
+    }
+  }
+
   /// Where a caller wants it: on a GPU if the points are there, or not.
   struct Answer {
     float* centroids;
@@ -335,21 +366,11 @@ struct Points::Impl {
     const auto problem = problem_of(clusters);
     largest_of("centroid", centroids, clusters, d, 1);
     with_sizes(problem.shape, 0, [&] { require(lost().empty(), lost()); });
-    bool ended_by_caller = false;
-    const Between noted = [&] {
-      try {
-        alive();
-      } catch (...) {
-        ended_by_caller = true;
-        throw;
-      }
-    };
-    try {
-      return lloyd(problem, centroids, answer, options, alive ? noted : Between());
-    } catch (...) {
-      if (ended_by_caller) throw;
-      forget_engine_after_error(problem.shape);
-    }
+    Result result;
+    with_engine(problem.shape, alive, [&](const Between& between) {
+      result = lloyd(problem, centroids, answer, options, between);
+    });
+    return result;
   }
 
   Result lloyd(const kmeans::Problem<float>& problem, const float* centroids, const Answer& answer,
@@ -371,7 +392,7 @@ struct Points::Impl {
     std::vector<float> means(problem.shape.k * d);
     std::vector<float> unwanted(problem.shape.k * d);
     std::copy_n(kept.stops->centroids(), means.size(), means.begin());
-    kept.stops->label_again();
+    kept.label_again(alive);
     kept.engine->fetch(unwanted.data(), answer.labels);
     copy(answer.centroids, std::as_const(means).data(), std::ssize(means));
     return result;
@@ -387,11 +408,12 @@ struct Points::Impl {
     return units.data();
   }
 
-  void nearest(const kmeans::Problem<float>& problem, const float* centroids,
-               std::int32_t* labels) {
+  void nearest(const kmeans::Problem<float>& problem, const float* centroids, std::int32_t* labels,
+               const Between& between) {
     make_ready(problem, 1);
     kept.engine->reset(centroids);
-    kept.stops->label_again();
+    if (between) between();
+    kept.label_again(between);
     std::vector<float> means(problem.shape.k * d);  // nobody wants them
     kept.engine->fetch(means.data(), labels);
   }

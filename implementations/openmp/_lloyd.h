@@ -96,6 +96,7 @@ class TiledLloyd : public Team<T> {
     MoveQueue<T> moves;
     std::int64_t changed = 0;
     for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      if (breaks_.now(thread, points_per_tile_)) break;
       kernel_(points_.tile(tile), points_.tile_after(tile), centroids_.data(), problem_.shape.d,
               centroids_.groups(), result);
       decide(tile, result);
@@ -120,6 +121,7 @@ class TiledLloyd : public Team<T> {
   using Team<T>::problem_;
   using Team<T>::threads_;
   using Team<T>::labels_only_;
+  using Team<T>::breaks_;
   using Team<T>::means_;
   using Team<T>::team_;
 

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_barrier.h"
+#include "implementations/openmp/_breaks.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
 #include "implementations/openmp/_range.h"
@@ -46,14 +48,18 @@ class Team : public Family<T> {
     return stopped_;
   }
 
-  void label_again() override {
+  void label_again() override { label_with_breaks({}); }
+
+  void label_with_breaks(const std::function<void()>& between) override {
     begin_step();
     labels_only_ = true;
+    breaks_.begin(between, problem_.shape);
     in_team(threads_, [&](int thread, int threads) {
       label(thread, threads);
       if (thread == 0) forget_absent(threads);
     });
     labels_only_ = false;
+    breaks_.end();
   }
 
   void fetch(T* centroids, std::int32_t* labels) override {
@@ -75,7 +81,8 @@ class Team : public Family<T> {
   }
 
  protected:
-  /// Labels a thread's part of the points. The others have done so when the next stage begins.
+  /// Labels a thread's part of the points, or what of it there is no break before. The others have done so when the
+  /// next stage begins.
   virtual void label(int thread, int threads) = 0;
 
   /// Moves a thread's part of the centroids, and waits() for the others where it needs theirs.
@@ -112,6 +119,7 @@ class Team : public Family<T> {
   Problem<T> problem_;
   int threads_ = 1;
   bool labels_only_ = false;  // label() need not bring the sums to date
+  Breaks breaks_;             // only while that is so
   std::vector<T> means_;      // k x d, the centroids as the caller sees them
   std::vector<Padded<OwnMember>> team_;
 

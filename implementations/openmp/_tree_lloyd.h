@@ -66,6 +66,7 @@ class TreeLloyd : public Team<float, Walker> {
   void reset(const float* centroids) override {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     labels_.clear(tree_);
+    ++iteration_;  // all parts are free, also after labels without a move
     std::fill_n(reach_.data(), 2 * tree_.leaves(), kUnknown);
     const std::int64_t full = tree_.leaves() + tree_.full_leaves();
     std::fill(reach_.data() + full, reach_.data() + 2 * tree_.leaves(), 0.0F);
@@ -73,11 +74,6 @@ class TreeLloyd : public Team<float, Walker> {
                 Candidates::kFarAway);
     seen_.clear();
     pack(0, 1, {0, problem_.shape.k});
-  }
-
-  void label_again() override {
-    Team::label_again();
-    ++iteration_;  // parts are free again
   }
 
   static double bytes(const Shape& shape, int given_threads) {
@@ -126,6 +122,7 @@ class TreeLloyd : public Team<float, Walker> {
     const std::int64_t first = parts() * walker.thread / threads;
     for (std::int64_t i = 0; i < parts(); ++i) {
       const std::int64_t part = (first + i) % parts();
+      if (breaks_.now(walker.thread, problem_.shape.n / parts())) break;
       if (threads > 1 && taken_[part].exchange(iteration_) == iteration_) continue;
       if (tree_.count(parts() + part) == 0) continue;
       if (any_near) {

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -90,7 +91,9 @@ class Scout final : public BoundedLloyd<BoundRules> {
   bool in_groups_;
 };
 
-class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
+class OpenmpBest final : public kmeans::Variant<float>,
+                         public Stops<float>,
+                         public kmeans::Interruptible {
  public:
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
@@ -155,8 +158,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
   /// By the family at work: no other pays for it.
-  void label_again() override {
-    at_work_->label_again();
+  void label_again() override { label_with_breaks({}); }
+  void label_with_breaks(const std::function<void()>& between) override {
+    at_work_->label_with_breaks(between);
     distances_ = at_work_->computed_distances().value_or(problem_.shape.n * problem_.shape.k);
   }
 

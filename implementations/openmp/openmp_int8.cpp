@@ -101,6 +101,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     worker.open = 0;
     std::int64_t changed = 0;
     for (std::int64_t index = own.begin; index < own.end; ++index) {
+      if (breaks_.now(thread, stretch)) break;
       if (!worker.pause.skips() && bytes_usable_) {
         changed += label_blocks(thread, worker, part_of_points(index, stretch, kInt8Points));
       } else {

@@ -244,7 +244,7 @@ class Points {
       const Unlocked released;
       const OneAtATime::Turn turn(*one_at_a_time_);
       points_->nearest(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
-                       labels.get());
+                       labels.get(), look_for_signals);
     }
     return owned(std::move(labels), n());
   }

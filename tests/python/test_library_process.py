@@ -388,10 +388,15 @@ if sys.argv[1] == "inertia":
     zeros = np.zeros((600000, 1000), "f4")  # takes no memory until it is written to
     kept, labels = ke.Points(zeros, threads=1), np.zeros(len(zeros), "i4")
     call = lambda: kept.inertia(zeros[:9], labels)
-else:
+elif sys.argv[1] == "distances":
     few = np.resize(x, (3000, 2000))
     kept = ke.Points(few, threads=int(sys.argv[2]))
     call = lambda: kept.distances(few, dtype=sys.argv[3])
+else:
+    few = np.resize(x, (3000, 2000))
+    equal = np.resize(few[0], few.shape)  # no filter can tell them apart: float64 takes long
+    kept = ke.Points(few, threads=int(sys.argv[2]))
+    call = lambda: (kept.nearest if sys.argv[1] == "nearest" else kept.inertia)(equal)
 heard = []
 
 def handler(*_):
@@ -406,11 +411,20 @@ try:
     call()
 except InterruptedError:
     print("ended")
+if sys.argv[1] == "nearest":  # the engine that was interrupted serves the next call
+    assert (kept.nearest(few) == ke.distances(few, few).argmin(axis=1)).all()
 """
 
 
 @pytest.mark.parametrize(
-    "call", [["distances", "1", "f4"], ["distances", "2", "f8"], ["inertia"]], ids=" ".join
+    "call",
+    [
+        ["distances", "1", "f4"],
+        ["distances", "2", "f8"],
+        ["inertia"],
+        *([name, threads] for name in ("nearest", "without-labels") for threads in "12"),
+    ],
+    ids=" ".join,
 )
 def test_signals_are_heard_between_blocks_of_rows(package, call: list[str]) -> None:
     """Twice in the middle of a call; Python itself hears one once the call is over."""
