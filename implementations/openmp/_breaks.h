@@ -33,7 +33,7 @@ class Breaks {
     if (own_.failure) std::rethrow_exception(std::exchange(own_.failure, nullptr));
   }
 
-  /// Before a part of so many points: is there to be none any more? Thread 0 is the caller's.
+  /// Before a part of so many points. True: it and those behind it are left out. Thread 0 is the caller's.
   bool now(int thread, std::int64_t points) {
     if (between_ == nullptr) return false;
     if (thread == 0) look(points);

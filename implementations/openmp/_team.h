@@ -81,8 +81,8 @@ class Team : public Family<T> {
   }
 
  protected:
-  /// Labels a thread's part of the points, or what of it there is no break before. The others have done so when the
-  /// next stage begins.
+  /// Labels a thread's part of the points, up to where breaks_ end it. The others have done so when the next stage
+  /// begins.
   virtual void label(int thread, int threads) = 0;
 
   /// Moves a thread's part of the centroids, and waits() for the others where it needs theirs.
