@@ -311,9 +311,9 @@ void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Res
             auto& own = Batches::of(points);
             own.measure_by(options.metric);
             float* const own_centroids = centroids + problem * batch.k * batch.d;
-            results[problem] = own.checked_lloyd(batch.k, own_centroids,
-                                                 {own_centroids, labels + problem * batch.n},
-                                                 options, alive);
+            results[problem] =
+                own.checked_lloyd(batch.k, own_centroids,
+                                  {own_centroids, labels + problem * batch.n}, options, alive);
           });
 }
 
