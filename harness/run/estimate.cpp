@@ -13,10 +13,11 @@ namespace kmeans {
 namespace {
 
 // Seconds. The constants were fitted to twelve runs of shipped experiments on a 2-core virtual
-// machine. Two whole runs on such machines since then took 0.6 to 0.9 of what they say, so that is
+// machine. Whole runs on such machines since then took 0.4 to 0.9 of what they say, so that is
 // taken off (docs/running.md; tests/run/estimate_test.cpp).
-constexpr double kShareThatRunsTook = 0.8;
+constexpr double kShareThatRunsTook = 0.6;
 constexpr double kProcessSeconds = 0.12;
+constexpr double kRanksSeconds = 0.3;  // processes of MPI, which find each other
 constexpr double kPythonSeconds = 2;
 constexpr double kTrajectorySeconds = 0.1;
 constexpr double kTraceSeconds = 0.15;
@@ -79,6 +80,11 @@ double rate_of(const Cell& cell) {
   return rate_on_cpu(cell.key.variant, shape, cell.key.threads);
 }
 
+double start_seconds(const std::string& backend) {
+  if (backend == "python") return kPythonSeconds;
+  return backend == "mpi" ? kRanksSeconds : kProcessSeconds;
+}
+
 double points_read(const Shape& shape) {
   return static_cast<double>(shape.n) * static_cast<double>(shape.d) * kSecondsPerCoordinate;
 }
@@ -97,7 +103,7 @@ double seconds_of(const Cell& cell, int threads) {
   const double beside = 2 * steps + 2 * iteration + points_read(cell.task.shape);
   const double check = std::min(operations_2nkd(cell.task.shape) / 2, kLargestCheck);
   return timed + check / (kVerifierRate * threads) +
-         processes * (beside + (cell.backend == "python" ? kPythonSeconds : kProcessSeconds));
+         processes * (beside + start_seconds(cell.backend));
 }
 
 double seconds_of(const PlannedTrace& trace, const Sampling& sampling) {
