@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace kmeans {
@@ -41,6 +42,10 @@ class Stops {
 
   /// The labels of centroids() and nothing else: no sums, no means. Only reset() may follow.
   virtual void label_again() = 0;
+
+  /// The same. Calls `between` some times a second, on the calling thread, if the variant can do that: what it throws
+  /// ends this soon after, and is thrown on. It may be empty.
+  virtual void label_with_breaks(const std::function<void()>& /*between*/) { label_again(); }
 };
 
 }  // namespace kmeans

@@ -40,7 +40,6 @@ inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iteration
   made.bytes = variant.traits.memory_bytes(shape, threads);
   made.engine = variant.factory.make_float(kmeans::Precision::f32).release();
   made.stops = dynamic_cast<kmeans::openmp::Stops<float>*>(made.engine);
-  made.interruptible = dynamic_cast<kmeans::Interruptible*>(made.engine);
   return made;
 }
 

@@ -10,7 +10,6 @@
 #include "harness/support/faster_seeding.h"
 #include "harness/support/point_facts.h"
 #include "harness/variant.h"
-#include "implementations/_interruptible.h"
 #include "implementations/_stops.h"
 
 namespace kmeans_exact {
@@ -20,9 +19,8 @@ using Engine = kmeans::Variant<float>;
 /// An engine, to be deleted by the caller.
 struct MadeEngine {
   Engine* engine = nullptr;
-  kmeans::Stops<float>* stops = nullptr;           ///< The same.
-  kmeans::Interruptible* interruptible = nullptr;  ///< The same, or null: it is not.
-  double bytes = 0;                                ///< That it takes at most besides the points.
+  kmeans::Stops<float>* stops = nullptr;  ///< The same.
+  double bytes = 0;                       ///< That it takes at most besides the points.
 };
 
 /// Points on a GPU, for all that is set up while it lives.

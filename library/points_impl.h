@@ -57,21 +57,10 @@ inline int worth_a_team(const kmeans::Shape& shape, int threads) {
 struct KeptEngine {
   KeptEngine() = default;
   explicit KeptEngine(const MadeEngine& made, bool is_on_gpu = false)
-      : engine(made.engine),
-        stops(made.stops),
-        interruptible(made.interruptible),
-        bytes(made.bytes),
-        on_gpu(is_on_gpu) {}
-
-  /// Of the centroids that it has.
-  void label_again(const Between& between) const {
-    if (between && interruptible != nullptr) return interruptible->label_with_breaks(between);
-    stops->label_again();
-  }
+      : engine(made.engine), stops(made.stops), bytes(made.bytes), on_gpu(is_on_gpu) {}
 
   std::unique_ptr<Engine> engine;
   kmeans::Stops<float>* stops = nullptr;
-  kmeans::Interruptible* interruptible = nullptr;
   double bytes = 0;
   bool on_gpu = false;
 };
@@ -392,7 +381,7 @@ struct Points::Impl {
     std::vector<float> means(problem.shape.k * d);
     std::vector<float> unwanted(problem.shape.k * d);
     std::copy_n(kept.stops->centroids(), means.size(), means.begin());
-    kept.label_again(alive);
+    kept.stops->label_with_breaks(alive);
     kept.engine->fetch(unwanted.data(), answer.labels);
     copy(answer.centroids, std::as_const(means).data(), std::ssize(means));
     return result;
@@ -413,7 +402,7 @@ struct Points::Impl {
     make_ready(problem, 1);
     kept.engine->reset(centroids);
     if (between) between();
-    kept.label_again(between);
+    kept.stops->label_with_breaks(between);
     std::vector<float> means(problem.shape.k * d);  // nobody wants them
     kept.engine->fetch(means.data(), labels);
   }

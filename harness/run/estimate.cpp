@@ -100,10 +100,10 @@ double seconds_of(const Cell& cell, int threads) {
   const double timed = std::min(repetition * sampling.repetitions * sampling.processes,
                                 std::max(sampling.max_seconds, repetition * fewest));
   // The certified run and the profiling pass, and an iteration from other centroids.
-  const double beside = 2 * steps + 2 * iteration + points_read(cell.task.shape);
+  const double untimed = 2 * steps + 2 * iteration + points_read(cell.task.shape);
   const double check = std::min(operations_2nkd(cell.task.shape) / 2, kLargestCheck);
   return timed + check / (kVerifierRate * threads) +
-         processes * (beside + start_seconds(cell.backend));
+         processes * (untimed + start_seconds(cell.backend));
 }
 
 double seconds_of(const PlannedTrace& trace, const Sampling& sampling) {

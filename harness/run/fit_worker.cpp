@@ -278,7 +278,7 @@ class Fits {
 
   /// Is there budget for one more call? Each process may use its share, and what earlier ones left.
   [[nodiscard]] bool affords(const FitRow& row, int process) const {
-    // One has to do if the first call, which may have compiled something, took longer than all may take.
+    // One is enough if the first call, which may have compiled something, took longer than the whole budget.
     const bool slow = !row.first_calls.empty() && row.first_calls.front() > job_.max_seconds;
     if (row.calls.size() < (slow ? 1 : kFewestCalls)) return true;
     double spent = 0;

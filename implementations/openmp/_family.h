@@ -9,7 +9,6 @@
 #include <string>
 
 #include "harness/variant.h"
-#include "implementations/_interruptible.h"
 #include "implementations/_stops.h"
 
 namespace kmeans::openmp {
@@ -26,7 +25,7 @@ using kmeans::Stopping;
 using kmeans::Stops;
 
 template <class T>
-class Family : public Variant<T>, public Stops<T>, public Interruptible {
+class Family : public Variant<T>, public Stops<T> {
  public:
   [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
 

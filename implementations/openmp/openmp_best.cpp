@@ -91,9 +91,7 @@ class Scout final : public BoundedLloyd<BoundRules> {
   bool in_groups_;
 };
 
-class OpenmpBest final : public kmeans::Variant<float>,
-                         public Stops<float>,
-                         public kmeans::Interruptible {
+class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
     problem_ = problem;

@@ -413,14 +413,14 @@ def test_a_budget_that_is_spent_cuts_the_seeds_and_is_said(tmp_path: Path) -> No
     assert "seeds, which is what 700 ms allow" in result["fits"][0]["notes"][0]
 
 
-def test_one_call_has_to_do_behind_a_first_that_takes_the_whole_budget(tmp_path: Path) -> None:
+def test_one_call_is_enough_after_a_first_that_took_the_whole_budget(tmp_path: Path) -> None:
     fit = {"name": "slow", "estimators": [str(slow_library(tmp_path, "0.3"))], "max_seconds": 0.2}
     (found,) = run(tmp_path, [fit | SHAPE], "--only", "slow")["fits"]
     assert [call["process"] for call in found["calls"]] == [0]
     assert "1 of 10 seeds, which is what 200 ms allow" in found["notes"][0]
 
 
-def test_calls_behind_a_first_that_compiled_something_are_made(tmp_path: Path) -> None:
+def test_calls_are_made_after_a_first_that_compiled_something(tmp_path: Path) -> None:
     slow = slow_library(tmp_path, "0.6 if self.calls == 0 else 0")
     fit = {"name": "slow", "estimators": [str(slow)], "max_seconds": 0.5}
     (found,) = run(tmp_path, [fit | SHAPE], "--only", "slow")["fits"]
