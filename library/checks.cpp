@@ -133,6 +133,16 @@ void check_label(std::int64_t i, std::int64_t label, std::int64_t clusters) {
                      "; it must be from 0 to " + std::to_string(clusters - 1));
 }
 
+void check_labels(const std::int32_t* labels, std::int64_t n, std::int64_t clusters) {
+  // Without a branch, in vectors. Those below 0 are the largest of the unsigned ones.
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    largest = std::max(largest, static_cast<std::uint32_t>(labels[i]));
+  }
+  if (largest < clusters) return;
+  for (std::int64_t i = 0; i < n; ++i) check_label(i, labels[i], clusters);
+}
+
 void check_options(const Options& options) {
   require(options.iterations >= 1,
           "iterations is " + std::to_string(options.iterations) + "; at least one is needed");

@@ -22,6 +22,7 @@ void require(bool good, const std::string& what);
 void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k);
 void check_clusters(std::int64_t k, std::int64_t n);
 void check_label(std::int64_t i, std::int64_t label, std::int64_t clusters);
+void check_labels(const std::int32_t* labels, std::int64_t n, std::int64_t clusters);
 void check_options(const kmeans_exact::Options& options);
 void check_weights(const std::int64_t* weights, std::int64_t n);
 /// The same for any numbers.

@@ -449,7 +449,7 @@ struct Points::Impl {
     const auto* const sent = on_gpu();
     const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
     if (sent != nullptr && weights == nullptr) {
-      for (std::int64_t i = 0; i < n; ++i) check_label(i, labels[i], clusters);
+      check_labels(labels, n, clusters);
       try {
         return sent->inertia(centroids, clusters, labels);
       } catch (const std::exception&) {

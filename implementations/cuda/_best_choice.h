@@ -198,6 +198,9 @@ inline double setup_seconds(const std::string& family, const Shape& shape,
 }
 
 /// Of one that this process has not used, to load its kernels: no less than was seen (docs/lab/gpu.md).
-inline constexpr double kLoadSeconds = 7e-3;
+inline double load_seconds(const std::string& family) {
+  if (family == "cuda_onepass") return 7e-3;
+  return family == kKeepsBounds ? 3e-3 : 5e-3;
+}
 
 }  // namespace kmeans::cuda

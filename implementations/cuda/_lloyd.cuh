@@ -5,11 +5,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "implementations/cuda/_changed_labels.cuh"
 #include "implementations/cuda/_columns.cuh"
 #include "implementations/cuda/_family.h"
+#include "implementations/cuda/_moved_centroids.cuh"
 #include "implementations/cuda/_upload.cuh"
 #include "implementations/cuda/tuning.h"
 
@@ -59,24 +59,6 @@ inline double plain_device_bytes(const Shape& shape) {
   // Labels twice: those before are kept once somebody asks for the progress.
   return scalar_bytes(shape) * (n * d + 2 * k * d + 64 * d) + 8 * n + 8 * k + 64 * 1024 * 1024;
 }
-
-namespace detail {
-
-/// dev_moved: of each centroid the square of the distance by which it moved, as the exact step forms distances.
-static __global__ void moved_squares_kernel(const float* __restrict__ dev_before,
-                                            const float* __restrict__ dev_after, std::int64_t k,
-                                            std::int64_t d, double* __restrict__ dev_moved) {
-  const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (j >= k) return;
-  double squared = 0;
-  for (std::int64_t t = 0; t < d; ++t) {
-    const double difference = __dsub_rn(dev_before[j * d + t], dev_after[j * d + t]);
-    squared = __dadd_rn(squared, __dmul_rn(difference, difference));
-  }
-  dev_moved[j] = squared;
-}
-
-}  // namespace detail
 
 template <class T>
 class CudaLloyd : public Family<T> {
@@ -126,22 +108,13 @@ class CudaLloyd : public Family<T> {
   /// change nothing; those behind one that moved the centroids by little are taken back.
   Stopped step_until(const Stopping& when, std::int64_t iterations) override {
     Stopped all;
-    std::vector<T> begun_with;
     while (all.iterations < iterations && !all.early()) {
-      const std::int64_t now = std::min(at_once(all.iterations), iterations - all.iterations);
-      if (when.looks_at_shift() && now > 1) {
-        begun_with.resize(dev_centroids_.size());
-        dev_centroids_.download(begun_with.data());
-      }
+      const std::int64_t now = std::min(at_once(), iterations - all.iterations);
       const auto begin = std::chrono::steady_clock::now();
       const Stopped some = make_some(when, now);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       seconds_ = taken.count() / static_cast<double>(now);
       all = {all.iterations + some.iterations, some.settled, some.within_shift};
-      if (some.within_shift && !some.settled && some.iterations < now) {
-        reset(begun_with.data());
-        step(some.iterations);
-      }
     }
     return all;
   }
@@ -221,50 +194,49 @@ class CudaLloyd : public Family<T> {
     return dev_points == static_cast<const void*>(shared_rows_->data());
   }
 
-  /// So many that to ask for them takes a small part of the time; no more than an eighth of those that were made.
-  [[nodiscard]] std::int64_t at_once(std::int64_t made) const {
-    const double fit = seconds_ > 0 ? tuning::kWorthAsking / seconds_ : 1;
-    return static_cast<std::int64_t>(std::clamp(std::min(fit, 1 + static_cast<double>(made) / 8),
-                                                1.0, static_cast<double>(ChangedLabels::kAtOnce)));
+  /// So many that to ask, and what is made in vain behind the last, take the least time together if as many are to come
+  /// as were made.
+  [[nodiscard]] std::int64_t at_once() const {
+    if (seconds_ == 0) return 1;
+    const double fit = std::sqrt(2 * static_cast<double>(iterations_) * tuning::kAsking / seconds_);
+    const std::int64_t most =
+        std::min(IterationNumbers::kMost, MovedCentroids::most(shape().k, shape().d));
+    return std::clamp<std::int64_t>(std::llround(fit), 1, most);
   }
 
   Stopped make_some(const Stopping& when, std::int64_t iterations) {
-    const std::int64_t k = shape().k;
     if (!changed_labels_.up_to_date(iterations_)) (void)progress();
     const bool moves = when.looks_at_shift() && std::is_same_v<T, float>;
-    if (moves && dev_moved_.size() == 0) {
-      dev_moved_ = DeviceBuffer<double>(ChangedLabels::kAtOnce * k);
-      dev_begun_with_ = DeviceBuffer<T>(dev_centroids_.size());
-    }
+    const std::int64_t before = iterations_;
     changed_labels_.begin(dev_labels_.size());
+    if constexpr (std::is_same_v<T, float>) {
+      if (moves) moved_.begin(dev_centroids_, shape().k, iterations);
+    }
     for (std::int64_t own = 0; own < iterations; ++own) {
-      if (moves) {
-        KMEANS_CUDA(cudaMemcpyAsync(dev_begun_with_.data(), dev_centroids_.data(),
-                                    dev_centroids_.bytes(), cudaMemcpyDeviceToDevice));
-      }
       begin_iteration();
-      changed_labels_.compare(dev_labels_, own, iterations_);
+      Movement movement;
       if constexpr (std::is_same_v<T, float>) {
-        if (moves) {
-          detail::moved_squares_kernel<<<blocks_for(k, 64), 64>>>(
-              dev_begun_with_.data(), dev_centroids_.data(), k, shape().d,
-              dev_moved_.data() + own * k);
-          KMEANS_CUDA_LAUNCHED(moved_squares_kernel);
-        }
+        if (moves) movement = moved_.of(own, dev_centroids_.data());
       }
+      changed_labels_.compare(dev_labels_, own, iterations_, movement);
     }
-    const auto changed = changed_labels_.finish(iterations);
-    std::vector<double> moved(moves ? iterations * k : 0);
-    if (moves) {
-      KMEANS_CUDA(cudaMemcpy(moved.data(), dev_moved_.data(), moved.size() * sizeof(double),
-                             cudaMemcpyDeviceToHost));
-    }
+    if (moves) moved_.add_up(iterations, changed_labels_.dev_moved());
+    const IterationNumbers numbers = changed_labels_.finish(iterations);
     Stopped made;
     while (made.iterations < iterations && !made.early()) {
-      const auto own = moved.begin() + made.iterations * (moves ? k : 0);
-      made.settled = when.settled && changed[made.iterations] == 0;
-      made.within_shift = moves && std::accumulate(own, own + k, 0.0) <= *when.shift;
-      ++made.iterations;
+      const std::int64_t own = made.iterations++;
+      made.settled = when.settled && numbers.changed[own] == 0;
+      made.within_shift = moves && numbers.moved[own] <= *when.shift;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      const std::int64_t last = made.iterations - 1;
+      if (made.within_shift && !made.settled && made.iterations < iterations) {
+        reset(moved_.before(last).data());
+        begin_iteration();
+        iterations_ = before + made.iterations;
+        changed_labels_.take_back(dev_labels_, iterations_, numbers.changed[last]);
+        KMEANS_CUDA(cudaDeviceSynchronize());
+      }
     }
     return made;
   }
@@ -297,8 +269,7 @@ class CudaLloyd : public Family<T> {
   Layout layout_;
   std::shared_ptr<DeviceBuffer<float>> shared_rows_;  // of which dev_points_ is a view, or null
   mutable std::vector<T> host_centroids_;             // k x d, for centroids()
-  DeviceBuffer<T> dev_begun_with_;                    // k x d, once somebody asks how far they move
-  DeviceBuffer<double> dev_moved_;                    // kAtOnce x k, likewise
+  MovedCentroids moved_;                              // of those whom somebody asks for
   double seconds_ = 0;                                // of an iteration of step_until()
 };
 

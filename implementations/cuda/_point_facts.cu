@@ -19,6 +19,8 @@
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_gather_rows.cuh"
 #include "implementations/cuda/_point_facts.h"
+#include "implementations/cuda/_row_squares.cuh"
+#include "implementations/cuda/_upload.cuh"
 
 namespace kmeans::cuda {
 namespace {
@@ -157,34 +159,44 @@ __global__ void __launch_bounds__(kThreads)
   if (crowded) dev_open[problem] = 1;
 }
 
-/// Of each point from the centroid of its label, as exact::squared_distance() forms it.
-__global__ void __launch_bounds__(kThreads)
+constexpr int kSquareWarps = 4;
+
+/// Of each point from the centroid of its label, as exact::squared_distance() forms it: a warp has kLanes points.
+__global__ void __launch_bounds__(kSquareWarps* kLanes)
     squares_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
                    const float* __restrict__ dev_centroids,
                    const std::int32_t* __restrict__ dev_labels, double* __restrict__ dev_squares) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= n) return;
-  const float* const point = dev_points + i * d;
-  const float* const centroid = dev_centroids + dev_labels[i] * d;
-  double sum = 0;
-#pragma unroll 4
-  for (std::int64_t t = 0; t < d; ++t) {
-    const double difference = __dsub_rn(point[t], centroid[t]);
-    sum = __dadd_rn(sum, __dmul_rn(difference, difference));
-  }
-  dev_squares[i] = sum;
+  __shared__ SquaresTile tiles[kSquareWarps];
+  __shared__ std::int32_t labels[kSquareWarps][kLanes];
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kSquareWarps + warp) * kLanes;
+  if (first >= n) return;
+  const int rows = static_cast<int>(min(std::int64_t{kLanes}, n - first));
+  if (lane < rows) labels[warp][lane] = dev_labels[first + lane];
+  __syncwarp();
+  const double square = squares_of_rows<1>(
+      rows, d,
+      [&](int r, std::int64_t t) {
+        return add_exact_square(0, dev_points[(first + r) * d + t],
+                                dev_centroids[labels[warp][r] * d + t]);
+      },
+      tiles[warp]);
+  if (lane < rows) dev_squares[first + lane] = square;
 }
 
-/// One thread adds up a block of values in their order.
-__global__ void add_blocks_kernel(const double* __restrict__ dev_values, std::int64_t n,
-                                  std::int64_t blocks, double* __restrict__ dev_sums) {
-  const std::int64_t block = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (block >= blocks) return;
-  const std::int64_t end = min(n, (block + 1) * kBlock);
-  double sum = 0;
-#pragma unroll 8
-  for (std::int64_t i = block * kBlock; i < end; ++i) sum = __dadd_rn(sum, dev_values[i]);
-  dev_sums[block] = sum;
+/// A block of threads adds up a block of values in their order.
+__global__ void __launch_bounds__(kThreads)
+    add_blocks_kernel(const double* __restrict__ dev_values, std::int64_t n,
+                      double* __restrict__ dev_sums) {
+  __shared__ double values[kBlock];
+  const std::int64_t begin = blockIdx.x * kBlock;
+  const int count = static_cast<int>(min(kBlock, n - begin));
+  for (int own = static_cast<int>(threadIdx.x); own < count; own += kThreads) {
+    values[own] = dev_values[begin + own];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) dev_sums[blockIdx.x] = added_in_order(0, values, count);
 }
 
 __device__ float widened(__half value) { return __half2float(value); }
@@ -263,13 +275,14 @@ double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
   const DeviceBuffer<std::int32_t> dev_labels(n);
   const DeviceBuffer<double> dev_squares(n);
   dev_centroids.upload(centroids);
-  dev_labels.upload(labels);
-  squares_kernel<<<blocks_for(n, kThreads), kThreads>>>(dev_points, n, d, dev_centroids.data(),
-                                                        dev_labels.data(), dev_squares.data());
+  upload_bytes(labels, dev_labels.data(), static_cast<std::int64_t>(dev_labels.bytes()));
+  constexpr int kSquareThreads = kSquareWarps * kLanes;
+  squares_kernel<<<blocks_for(n, kSquareThreads), kSquareThreads>>>(
+      dev_points, n, d, dev_centroids.data(), dev_labels.data(), dev_squares.data());
   KMEANS_CUDA_LAUNCHED(squares_kernel);
   const std::int64_t blocks = block_count(n);
   const DeviceBuffer<double> dev_sums(blocks);
-  add_blocks_kernel<<<blocks_for(blocks, 32), 32>>>(dev_squares.data(), n, blocks, dev_sums.data());
+  add_blocks_kernel<<<blocks_for(blocks, 1), kThreads>>>(dev_squares.data(), n, dev_sums.data());
   KMEANS_CUDA_LAUNCHED(add_blocks_kernel);
   std::vector<double> sums(blocks);
   dev_sums.download(sums.data());

@@ -143,7 +143,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
                             .setup = kmeans::cuda::setup_seconds(name, shape, limits),
                             .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
                             .holds_below = kmeans::cuda::holds_below(name, shape)});
-      if (!used().contains(name)) candidates.back().setup += kmeans::cuda::kLoadSeconds;
+      if (!used().contains(name)) candidates.back().setup += kmeans::cuda::load_seconds(name);
     }
     run_ = BestRun(
         std::move(candidates), [this](const std::string& name) { return make(name); },

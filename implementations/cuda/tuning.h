@@ -99,9 +99,9 @@ inline constexpr std::int64_t kIterationsOfGraph = 5;
 /// library/compare_on_gpu.py
 inline constexpr std::int64_t kWorthRecording = 40;
 
-/// Seconds of iterations after which a run that stops by itself asks what became of them.
+/// Seconds in which the GPU waits for a run that stops by itself, as it asks what became of some iterations.
 /// experiments/fits-gpu.json
-inline constexpr double kWorthAsking = 400e-6;
+inline constexpr double kAsking = 20e-6;
 
 /// Pageable points travel in pieces of so many bytes, the first of them smaller, filled by so many threads: one copies
 /// some 5 GB/s, less than the link carries. experiments/fits-gpu.json
