@@ -723,6 +723,7 @@ TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
         Answer right(shape);
         cpu->reset(points.data());
         const Stopped rightly = stops->step_until(when, most);
+        const auto changed = cpu->progress().changed;
         cpu->fetch(right.centroids.data(), right.labels.data());
         for (const std::string& name : families_that_take(shape)) {
           const auto family = family_of(name, problem, most > 1);
@@ -730,6 +731,7 @@ TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
                ++repeat) {  // the second time it knows how long they take
             family->reset(points.data());
             const Stopped stopped = family->step_until(when, most);
+            EXPECT_EQ(family->progress().changed, changed) << name << ", " << shift;
             Answer found(shape);
             family->fetch(found.centroids.data(), found.labels.data());
             EXPECT_EQ(stopped.iterations, rightly.iterations)
