@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "harness/support/faster_seeding.h"
@@ -48,6 +49,11 @@ class SentRows {
   /// As kmeans_exact::inertia(); labels are from 0 to k - 1.
   [[nodiscard]] virtual double inertia(const float* centroids, std::int64_t k,
                                        const std::int32_t* labels) const = 0;
+  /// As kmeans_exact::distances(), from k centroids; `between` may be empty.
+  virtual void distances(const float* centroids, std::int64_t k, double* to,
+                         const std::function<void()>& between) const = 0;
+  virtual void distances(const float* centroids, std::int64_t k, float* to,
+                         const std::function<void()>& between) const = 0;
 };
 
 }  // namespace kmeans_exact

@@ -412,15 +412,29 @@ struct Points::Impl {
   void distances(std::int64_t clusters, const float* centroids, T* out,
                  const Between& between) const {
     check_sizes(n, d, clusters);
-    const kmeans_exact_gpu::OnGpu gpu(elsewhere != nullptr);
-    const float* const given = readable();
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
+    const auto* const sent = on_gpu();
+    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
+    kmeans_exact_surroundings::NowAndThen look(between);
+    if (sent != nullptr) {
+      bool ended = false;  // by the caller
+      try {
+        sent->distances(centroids, clusters, out, [&] {
+          ended = true;
+          look();
+          ended = false;
+        });
+        return;
+      } catch (const std::exception&) {
+        if (ended || elsewhere != nullptr) throw;  // else the host's points will do
+      }
+    }
+    const float* const given = readable();
     const auto squares_between = level_of_this_processor().squares;
     constexpr std::int64_t kSquares = std::int64_t{1} << 15;
     // Packing the centroids, once a part, has to pay: a part has at least 32 rows.
     const std::int64_t some = std::max<std::int64_t>(kSquares / clusters, 32);
-    kmeans_exact_surroundings::NowAndThen look(between);
     try {
       kmeans::for_each_part(
           (n - 1) / some + 1, worth_a_thread(n * (d + clusters), threads), [&](std::int64_t part) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "implementations/_stops.h"
 #include "implementations/cuda/_batch.h"
 #include "implementations/cuda/_counted_family.h"
+#include "implementations/cuda/_distances.h"
 #include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_upload.cuh"
 #include "library/gpu_engine.h"
@@ -55,6 +57,14 @@ class Rows final : public kmeans_exact::SentRows {
   [[nodiscard]] double inertia(const float* centroids, std::int64_t k,
                                const std::int32_t* labels) const override {
     return kmeans::cuda::inertia_on_gpu(rows_->data(), n_, d_, centroids, k, labels);
+  }
+  void distances(const float* centroids, std::int64_t k, double* to,
+                 const std::function<void()>& between) const override {
+    kmeans::cuda::distances_on_gpu(rows_->data(), n_, d_, centroids, k, to, between);
+  }
+  void distances(const float* centroids, std::int64_t k, float* to,
+                 const std::function<void()>& between) const override {
+    kmeans::cuda::distances_on_gpu(rows_->data(), n_, d_, centroids, k, to, between);
   }
 
  private:

@@ -441,6 +441,11 @@ for points in (x, x[:8999]):
         assert answer.iterations == here.iterations
         assert kept.inertia(here.centroids, here.labels) == ke.inertia(
             points, here.centroids, here.labels)
+for d, k in ((1, 1), (7, 3), (37, 70), (150, 129)):
+    rows = random.normal(size=(333, d)).astype(np.float32)
+    for dtype in (np.float32, np.float64):
+        same(ke.Points(rows, device='gpu').distances(rows[:k], dtype=dtype),
+             ke.distances(rows, rows[:k], dtype=dtype))
 refused(ValueError, 'label 4 is 9; it must be from 0 to 4', kept.inertia, x[:5],
         [0, 1, 2, 3, 9, *[0] * 8994])
 """)

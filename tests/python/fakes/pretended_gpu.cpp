@@ -77,6 +77,14 @@ class Rows final : public kmeans_exact::SentRows {
                                const std::int32_t* labels) const override {
     return kmeans_exact::inertia(values().data(), n(), d_, k, centroids, labels);
   }
+  void distances(const float* centroids, std::int64_t k, double* to,
+                 const std::function<void()>& between) const override {
+    kmeans_exact::distances(values().data(), n(), d_, k, centroids, to, 1, between);
+  }
+  void distances(const float* centroids, std::int64_t k, float* to,
+                 const std::function<void()>& between) const override {
+    kmeans_exact::distances(values().data(), n(), d_, k, centroids, to, 1, between);
+  }
 
  private:
   [[nodiscard]] std::vector<float> largest(std::int64_t problems) const {
