@@ -325,7 +325,7 @@ void lloyd_batch(const GpuBatch& given, float* centroids, std::int32_t* labels, 
   check_batch(batch);
   const int most = checked_threads(threads);
   require_gpu();
-  const kmeans_exact_gpu::OnGpu gpu(true);
+  const kmeans_exact_gpu::OnGpu gpu(true, gpu_of(given.first.dev_points));
   const auto points = points_of(given);
   batch.points = points->address();
   const auto [address, problems, n, d, k] = batch;
@@ -369,7 +369,7 @@ void seed_ward_batch(const GpuBatch& given, std::uint64_t seed, float* centroids
   Batch batch = sizes_of(given);
   check_batch(batch);
   require_gpu();
-  const kmeans_exact_gpu::OnGpu gpu(true);
+  const kmeans_exact_gpu::OnGpu gpu(true, gpu_of(given.first.dev_points));
   const auto points = points_of(given);
   batch.points = OwnPoints(*points, batch, 0).host_copy();
   std::vector<float> chosen(batch.problems * batch.k * batch.d);

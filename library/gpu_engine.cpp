@@ -47,6 +47,7 @@ struct GpuLibrary {
   decltype(&KMEANS_EXACT_GPU_ROWS) rows = nullptr;
   decltype(&KMEANS_EXACT_GPU_TAKE) take = nullptr;
   decltype(&KMEANS_EXACT_GPU_UNIT) unit = nullptr;
+  decltype(&KMEANS_EXACT_GPU_OF) of = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENTER) enter = nullptr;
   decltype(&KMEANS_EXACT_GPU_LEAVE) leave = nullptr;
   decltype(&KMEANS_EXACT_GPU_ALLOCATE) allocate = nullptr;
@@ -100,6 +101,7 @@ GpuLibrary load() {
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ROWS), library.rows);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_TAKE), library.take);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_UNIT), library.unit);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_OF), library.of);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENTER), library.enter);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_LEAVE), library.leave);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ALLOCATE), library.allocate);
@@ -139,8 +141,10 @@ kmeans_exact::GpuPart part() {
   return found;
 }
 
-OnGpu::OnGpu(bool wanted) {
-  if (wanted && problem().empty()) before_ = gpu_library().enter();
+int gpu_of(const void* memory) { return problem().empty() ? gpu_library().of(memory) : -1; }
+
+OnGpu::OnGpu(bool wanted, int gpu) {
+  if (wanted && problem().empty()) before_ = gpu_library().enter(gpu);
 }
 OnGpu::~OnGpu() {
   if (before_) gpu_library().leave(*before_);

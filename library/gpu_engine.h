@@ -28,6 +28,7 @@
 #define KMEANS_EXACT_GPU_ROWS KMEANS_EXACT_JOIN(kmeans_exact_gpu_rows, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_TAKE KMEANS_EXACT_JOIN(kmeans_exact_gpu_take, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_UNIT KMEANS_EXACT_JOIN(kmeans_exact_gpu_unit, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_OF KMEANS_EXACT_JOIN(kmeans_exact_gpu_of, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ENTER KMEANS_EXACT_JOIN(kmeans_exact_gpu_enter, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_LEAVE KMEANS_EXACT_JOIN(kmeans_exact_gpu_leave, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ALLOCATE \
@@ -36,6 +37,16 @@
 #define KMEANS_EXACT_GPU_COPY KMEANS_EXACT_JOIN(kmeans_exact_gpu_copy, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_RELEASE \
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_release, KMEANS_EXACT_VERSION_NAME)
+
+namespace kmeans_exact_gpu {
+
+/// Of a thread, as CUDA counts.
+struct Before {
+  int current;  ///< CUDA's current GPU.
+  int in_use;   ///< The suite's; -1: that of the process.
+};
+
+}  // namespace kmeans_exact_gpu
 
 extern "C" {
 /// Why no GPU can be used; empty: one can.
@@ -57,9 +68,12 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& poi
 /// Writes n x d rows scaled to length one; or why not, as above.
 void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
                            std::string& why_not);
-/// Makes the GPU in use the calling thread's, as all other functions need it, and returns which it had; and that again.
-int KMEANS_EXACT_GPU_ENTER();
-void KMEANS_EXACT_GPU_LEAVE(int before);
+/// Number, as CUDA counts, of the GPU that has this memory; -1: none.
+int KMEANS_EXACT_GPU_OF(const void* memory);
+/// Makes a GPU the calling thread's, as all other functions need it, and returns what that had; and that again.
+/// `gpu`: that number; -1: the one in use.
+kmeans_exact_gpu::Before KMEANS_EXACT_GPU_ENTER(int gpu);
+void KMEANS_EXACT_GPU_LEAVE(kmeans_exact_gpu::Before before);
 /// The GPU's memory, and copies from and to it and the host's.
 void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes);
 void KMEANS_EXACT_GPU_FREE(void* memory);
@@ -80,16 +94,20 @@ std::string problem();
 /// As kmeans_exact::gpu_part().
 kmeans_exact::GpuPart part();
 
-/// While it lives, the GPU in use is that of the calling thread, if one can be used; afterwards the caller's is again.
+/// The number that OnGpu takes for what lies in this memory; -1: on no GPU, or none can be used.
+int gpu_of(const void* memory);
+
+/// While it lives, that GPU is the calling thread's, if one can be used; afterwards the caller's is again. -1: the one
+/// in use.
 class OnGpu {
  public:
-  explicit OnGpu(bool wanted);
+  explicit OnGpu(bool wanted, int gpu = -1);
   ~OnGpu();
   OnGpu(const OnGpu&) = delete;
   OnGpu& operator=(const OnGpu&) = delete;
 
  private:
-  std::optional<int> before_;
+  std::optional<Before> before_;
 };
 
 /// False, and why the GPU does not take this problem.

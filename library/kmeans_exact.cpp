@@ -41,7 +41,7 @@ Result Points::lloyd(std::int64_t k, const float* init, float* centroids, std::i
   check_sizes(impl_->n, impl_->d, k);
   check_clusters(k, impl_->n);
   check_options(options);
-  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
+  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr, impl_->gpu);
   with_sizes({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n),
              [&] { impl_->weigh(options.weights); });
   impl_->measure_by(options.metric);
@@ -49,7 +49,8 @@ Result Points::lloyd(std::int64_t k, const float* init, float* centroids, std::i
   const float* const first = impl_->on_host(k, init, copied);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
-    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);  // maybe another thread
+    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu,
+                                          impl_->gpu);  // maybe another thread
     result = impl_->checked_lloyd(k, first, {centroids, labels}, options, alive);
   });
   return result;
@@ -59,7 +60,7 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
                      const std::function<void()>& between) {
   const auto [n, d] = std::tie(impl_->n, impl_->d);
   check_sizes(n, d, k);
-  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
+  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr, impl_->gpu);
   std::vector<float> copied;
   centroids = impl_->on_host(k, centroids, copied);
   if (n < k) {  // an engine needs at least k points
@@ -84,7 +85,7 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
   }
   const auto problem = impl_->problem_of(k);
   kmeans_exact_surroundings::in_default_modes(between, [&](const Between& alive) {
-    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);
+    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu, impl_->gpu);
     largest_of("centroid", centroids, k, impl_->d, 1);
     impl_->with_engine(problem.shape, alive, [&](const Between& noted) {
       impl_->nearest(problem, centroids, labels, noted);
@@ -201,7 +202,7 @@ void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, i
 void unit_rows(const GpuPoints& rows, float* dev_unit) {
   check_sizes(rows.n, rows.d, 1);
   require_gpu();
-  const kmeans_exact_gpu::OnGpu gpu(true);
+  const kmeans_exact_gpu::OnGpu gpu(true, gpu_of(rows.dev_points));
   std::string why_not;
   kmeans_exact_gpu::unit_rows(rows, dev_unit, why_not);
   require(why_not.empty(), "rows " + why_not);
@@ -229,17 +230,19 @@ void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t
   checked_points(points, n, d, k, threads).seed_ward(k, seed, centroids, weights, between);
 }
 
-void* allocate_on_gpu(std::size_t bytes) {
+void* allocate_on_gpu(std::size_t bytes, const void* neighbour) {
   require_gpu();
-  const kmeans_exact_gpu::OnGpu gpu(true);
+  const kmeans_exact_gpu::OnGpu gpu(true, neighbour != nullptr ? gpu_of(neighbour) : -1);
   return kmeans_exact_gpu::allocate(bytes);
 }
 void free_on_gpu(void* memory) {
   if (memory != nullptr) kmeans_exact_gpu::free(memory);
 }
+int gpu_of(const void* memory) { return kmeans_exact_gpu::gpu_of(memory); }
 void copy_to_or_from_gpu(void* to, const void* from, std::size_t bytes, void* stream) {
   require_gpu();
-  const kmeans_exact_gpu::OnGpu gpu(true);
+  const int gpu = gpu_of(from);
+  const kmeans_exact_gpu::OnGpu at_work(true, gpu >= 0 ? gpu : gpu_of(to));  // whose is the stream
   kmeans_exact_gpu::copy(to, from, bytes, stream);
 }
 

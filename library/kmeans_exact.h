@@ -104,11 +104,11 @@ class Points {
   /// `threads` and `device` as for lloyd(), which also says what is thrown.
   Points(const float* points, std::int64_t n, std::int64_t d, int threads = 0,
          Device device = Device::cpu);
-  /// Points that stay in the memory of the GPU in use, on which all runs are made. float32 is used in place where it
+  /// Points that stay in the memory of their GPU, on which all runs are made. float32 is used in place where it
   /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
   /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
-  /// done when they return. distances(), and lloyd() and inertia() with weights, copy the points to the host. Throws
-  /// std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be used.
+  /// done when they return. lloyd() and inertia() with weights copy the points to the host. Throws std::invalid_argument
+  /// where the points are elsewhere, std::runtime_error where no GPU can be used.
   explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();
   Points(Points&&) noexcept;
@@ -178,7 +178,7 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
                  const Options& options = {}, int threads = 0, Device device = Device::cpu);
 
-/// The same on the GPU in use, where the points are: as Points() of them says. `centroids` and `labels` are in the
+/// The same on the GPU where the points are: as Points() of them says. `centroids` and `labels` are in the
 /// memory of either, `results` in the host's.
 void lloyd_batch(const GpuBatch& batch, float* centroids, std::int32_t* labels, Result* results,
                  const Options& options = {}, int threads = 0);
@@ -220,7 +220,7 @@ double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t
 /// float32's rounding stays as it is, as do rows of zeros. Throws as lloyd() does.
 void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, int threads = 0);
 
-/// Of rows in the memory of the GPU in use, to other memory of it; a row that is not finite stays as it is. Throws as
+/// Of rows in the memory of a GPU, to other memory of it; a row that is not finite stays as it is. Throws as
 /// Points does.
 void unit_rows(const GpuPoints& rows, float* dev_unit);
 
@@ -234,7 +234,8 @@ std::string problem_with_gpu();
 /// The part of the library that knows GPUs; all is empty where it cannot be loaded.
 struct GpuPart {
   std::string built_for{};  ///< Compute capabilities, as "8.0, 9.0, PTX 9.0".
-  std::string gpus{};       ///< Names of those that this process sees, of which the first is used.
+  std::string
+      gpus{};  ///< Names of those that this process sees, of which the first takes what is in no GPU's memory.
 };
 GpuPart gpu_part();
 
@@ -242,10 +243,12 @@ GpuPart gpu_part();
 /// page-locked memory of the host.
 void release_gpu_memory();
 
-/// Memory of the GPU in use, for callers who have no CUDA of their own. allocate_on_gpu() throws std::runtime_error
-/// where no GPU can be used, as copy_to_or_from_gpu() does.
-void* allocate_on_gpu(std::size_t bytes);
+/// Memory of the GPU that has `neighbour`, or else of the first, for callers who have no CUDA of their own.
+/// allocate_on_gpu() throws std::runtime_error where no GPU can be used, as copy_to_or_from_gpu() does.
+void* allocate_on_gpu(std::size_t bytes, const void* neighbour = nullptr);
 void free_on_gpu(void* memory);
+/// Number, as CUDA counts those that the process sees, of the GPU that has this memory; -1: none.
+int gpu_of(const void* memory);
 
 /// Copies between the host and the GPU, or from one place to another on either, after all that `stream` (cudaStream_t)
 /// holds now; done when it returns.

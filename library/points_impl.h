@@ -136,7 +136,7 @@ struct Points::Impl {
       : points(given), n(count), d(columns), device(where) {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
-    const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
+    const kmeans_exact_gpu::OnGpu at_work(device != Device::cpu, gpu);
     if (device != Device::cpu) send_rows();
     look_for_largest();
   }
@@ -145,7 +145,8 @@ struct Points::Impl {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
     require_gpu();
-    const kmeans_exact_gpu::OnGpu gpu(true);
+    gpu = kmeans_exact_gpu::gpu_of(given.dev_points);
+    const kmeans_exact_gpu::OnGpu at_work(true, gpu);
     try {
       elsewhere = std::make_unique<kmeans_exact_gpu::PointsOnGpu>(given);
     } catch (const std::bad_alloc&) {
@@ -256,7 +257,7 @@ struct Points::Impl {
   void check_units() {
     if (units_checked) return;
     const auto* const sent = on_gpu();
-    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
+    const kmeans_exact_gpu::OnGpu at_work(sent != nullptr, gpu);
     units_checked = sent != nullptr && sent->all_unit();
     if (units_checked) return;
     check_unit_rows(readable(), n, d, threads);
@@ -415,7 +416,7 @@ struct Points::Impl {
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     const auto* const sent = on_gpu();
-    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
+    const kmeans_exact_gpu::OnGpu at_work(sent != nullptr, gpu);
     kmeans_exact_surroundings::NowAndThen look(between);
     if (sent != nullptr) {
       bool ended = false;  // by the caller
@@ -461,7 +462,7 @@ struct Points::Impl {
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     const auto* const sent = on_gpu();
-    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
+    const kmeans_exact_gpu::OnGpu at_work(sent != nullptr, gpu);
     if (sent != nullptr && weights == nullptr) {
       check_labels(labels, n, clusters);
       try {
@@ -527,7 +528,7 @@ struct Points::Impl {
     check_clusters(clusters, n);
     if (weights != nullptr) check_weights(weights, n);
     const kmeans_exact_surroundings::DefaultModes modes;
-    const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
+    const kmeans_exact_gpu::OnGpu at_work(device != Device::cpu, gpu);
     level_of_this_processor();
     SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
     problem.threads = threads;
@@ -565,6 +566,7 @@ struct Points::Impl {
   };
   Summed summed{};  // what depends on the weights
   std::unique_ptr<kmeans_exact_gpu::PointsOnGpu> elsewhere{};
+  int gpu = -1;                      // that has them; -1: the one in use
   std::unique_ptr<SentRows> rows{};  // outlives the engine that uses them
   KeptEngine kept{};
   std::int64_t k = 0;  // that it is set up for

@@ -13,6 +13,7 @@
 
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
+#include "harness/machine/gpu_of_thread.h"
 #include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/gpu_seeding.h"
 #include "harness/variant.h"
@@ -81,18 +82,12 @@ bool is_on_host(const void* memory) {
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
-/// Why these are not points on the GPU in use; empty: they are.
+/// Why these are not points on a GPU that can be used; empty: they are.
 std::string problem_with_place(const void* dev_points) {
-  int used = 0;
-  KMEANS_CUDA(cudaGetDevice(&used));
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, dev_points) != cudaSuccess) (void)cudaGetLastError();
-  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
-    return "are not in the memory of a GPU";
-  }
-  if (attributes.device == used) return "";
-  return "are in the memory of GPU " + std::to_string(attributes.device) +
-         "; the one in use is GPU " + std::to_string(used);
+  const int gpu = KMEANS_EXACT_GPU_OF(dev_points);
+  if (gpu < 0) return "are not in the memory of a GPU";
+  const std::string problem = kmeans::problem_with_gpu(gpu);
+  return problem.empty() ? "" : "are in the memory of GPU " + std::to_string(gpu) + ": " + problem;
 }
 
 std::string gigabytes(double bytes) {
@@ -118,7 +113,7 @@ std::string problem_with(const kmeans::Problem<float>& problem, const kmeans::Tr
          gigabytes(static_cast<double>(kmeans::gpu_memory()->free_bytes)) + " are free";
 }
 
-/// In place where that is possible. Null, and why not: they are not in the memory of the GPU in use.
+/// In place where that is possible. Null, and why not: they are not in the memory of a GPU.
 kmeans::cuda::SharedRows::Rows rows_of(const kmeans_exact::GpuPoints& points,
                                        std::string& why_not) {
   using kmeans::cuda::DeviceBuffer;
@@ -216,14 +211,28 @@ void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
   kmeans::cuda::unit_rows_on_gpu(given->data(), rows.n, rows.d, dev_unit);
 }
 
-int KMEANS_EXACT_GPU_ENTER() {
-  int before = 0;
-  KMEANS_CUDA(cudaGetDevice(&before));
+int KMEANS_EXACT_GPU_OF(const void* memory) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) (void)cudaGetLastError();
+  const bool on_gpu =
+      attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  return on_gpu ? attributes.device : -1;
+}
+
+kmeans_exact_gpu::Before KMEANS_EXACT_GPU_ENTER(int gpu) {
+  kmeans_exact_gpu::Before before{};
+  KMEANS_CUDA(cudaGetDevice(&before.current));
+  // Points on one that cannot be used are refused later.
+  const bool usable = gpu >= 0 && kmeans::problem_with_gpu(gpu).empty();
+  before.in_use = kmeans::set_gpu_of_thread(usable ? gpu : -1);
   kmeans::bind_gpu();
   return before;
 }
 
-void KMEANS_EXACT_GPU_LEAVE(int before) { (void)cudaSetDevice(before); }
+void KMEANS_EXACT_GPU_LEAVE(kmeans_exact_gpu::Before before) {
+  (void)kmeans::set_gpu_of_thread(before.in_use);
+  (void)cudaSetDevice(before.current);
+}
 
 void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes) {
   return kmeans::cuda::DeviceMemory::of_process().take(bytes);

@@ -153,8 +153,9 @@ template <class T>
 using GpuMemory = std::unique_ptr<T, FreeOnGpu>;
 
 template <class T>
-GpuMemory<T> room_on_gpu(std::size_t values) {
-  return GpuMemory<T>(static_cast<T*>(kmeans_exact::allocate_on_gpu(values * sizeof(T))));
+GpuMemory<T> room_on_gpu(std::size_t values, const void* neighbour) {
+  return GpuMemory<T>(
+      static_cast<T*>(kmeans_exact::allocate_on_gpu(values * sizeof(T), neighbour)));
 }
 
 template <class T, class... Shape>
@@ -162,7 +163,7 @@ OnGpu<T> owned(GpuMemory<T> values, Shape... shape) {
   T* data = values.release();
   const nb::capsule owner(data, [](void* memory) noexcept { FreeOnGpu()(memory); });
   return OnGpu<T>(data, {static_cast<std::size_t>(shape)...}, owner, {}, nb::dtype<T>(),
-                  nb::device::cuda::value, 0);
+                  nb::device::cuda::value, kmeans_exact::gpu_of(data));
 }
 
 kmeans_exact::Options options_of(std::int64_t iterations, int stop, double tolerance, int labels_of,
@@ -177,9 +178,9 @@ kmeans_exact::Options options_of(std::int64_t iterations, int stop, double toler
   return options;
 }
 
-/// First centroids on the GPU.
-GpuMemory<float> on_gpu(const float* init, std::size_t values) {
-  auto dev_centroids = room_on_gpu<float>(values);
+/// First centroids on the GPU that has `neighbour`.
+GpuMemory<float> on_gpu(const float* init, std::size_t values, const void* neighbour) {
+  auto dev_centroids = room_on_gpu<float>(values, neighbour);
   kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init, values * sizeof(float));
   return dev_centroids;
 }
@@ -227,8 +228,8 @@ class Points {
     GpuMemory<std::int32_t> dev_labels;
     {
       const Unlocked released;
-      dev_centroids = room_on_gpu<float>(init.size());
-      dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
+      dev_centroids = room_on_gpu<float>(init.size(), on_gpu_->dev_points);
+      dev_labels = room_on_gpu<std::int32_t>(shape_[0], on_gpu_->dev_points);
     }
     const auto result = run(init, dev_centroids.get(), dev_labels.get(), iterations, stop,
                             tolerance, labels_of, weights ? weights->data() : nullptr, metric);
@@ -370,8 +371,10 @@ OnGpu<float> unit_rows_on_gpu(std::uintptr_t address, std::int64_t n, std::int64
   GpuMemory<float> dev_unit;
   {
     const Unlocked released;
-    dev_unit = room_on_gpu<float>(static_cast<std::size_t>(n) * static_cast<std::size_t>(d));
-    kmeans_exact::unit_rows(gpu_points(address, n, d, numbers, stream), dev_unit.get());
+    const auto rows = gpu_points(address, n, d, numbers, stream);
+    dev_unit = room_on_gpu<float>(static_cast<std::size_t>(n) * static_cast<std::size_t>(d),
+                                  rows.dev_points);
+    kmeans_exact::unit_rows(rows, dev_unit.get());
   }
   return owned(std::move(dev_unit), n, d);
 }
@@ -460,8 +463,8 @@ nb::tuple lloyd_batch_on_gpu(std::uintptr_t address, std::int64_t n, int numbers
   GpuMemory<std::int32_t> dev_labels;
   {
     const Unlocked released;
-    dev_centroids = on_gpu(init.data(), init.size());
-    dev_labels = room_on_gpu<std::int32_t>(values);
+    dev_centroids = on_gpu(init.data(), init.size(), batch.first.dev_points);
+    dev_labels = room_on_gpu<std::int32_t>(values, batch.first.dev_points);
     run(dev_centroids, dev_labels);
   }
   return answers(std::move(dev_centroids), std::move(dev_labels), results, n, k, d);

@@ -86,6 +86,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         "release_gpu_memory",
         "allocate_on_gpu",
         "free_on_gpu",
+        "gpu_of",
         "copy_to_or_from_gpu",
         "version",
         "whole_weights",

@@ -24,6 +24,7 @@ BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
 PRETENDED = BUILD / "tests" / "libpretended_gpu.so"
 
 HEAD = """
+import os
 import numpy as np, kmeans_exact as ke
 from kmeans_exact import _engine
 
@@ -63,12 +64,16 @@ class ByInterface:
 
 def host(answer):
     address, shape, _, kind, bits, _ = _engine.gpu_array(answer.__dlpack__())
-    assert answer.__dlpack_device__() == (2, 0)
+    assert answer.__dlpack_device__() == (2, int(os.environ.get('PRETENDED_GPU', 0)))
     there = np.empty(shape, {(2, 32): np.float32, (0, 32): np.int32}[kind, bits])
     _engine.copy_from_gpu(there.ctypes.data, address, there.nbytes, 0)
     return there
 
 to_gpu = OnGpu
+
+def to_second(array):
+    os.environ['PRETENDED_GPU'] = '1'  # has all memory from now on
+    return to_gpu(array)
 """
 
 REAL = """
@@ -76,6 +81,9 @@ import torch
 
 def to_gpu(array):
     return torch.from_numpy(np.ascontiguousarray(array)).cuda()
+
+def to_second(array):
+    return torch.from_numpy(np.ascontiguousarray(array)).to('cuda:1')
 
 def host(answer):
     return torch.from_dlpack(answer).cpu().numpy()
@@ -91,9 +99,10 @@ class ByInterface:
 
 
 @functools.cache
-def _real_gpu() -> bool:
-    script = "import torch; raise SystemExit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+def _real_gpus() -> int:
+    script = "import torch; print(torch.cuda.device_count())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    return int(done.stdout) if done.returncode == 0 else 0
 
 
 @contextlib.contextmanager
@@ -111,7 +120,7 @@ def run(request, package) -> Iterator[Callable[[str], None]]:
     if os.environ.get("PYTHONPATH"):
         variables["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     if request.param == "real":
-        if not _real_gpu():
+        if _real_gpus() == 0:
             pytest.skip("no GPU here, or no PyTorch")
         head = HEAD + REAL
     else:
@@ -427,6 +436,38 @@ for _ in range(3):
     for k in (3, 12):
         same(kept.lloyd(x[:k]).labels, ke.lloyd(x, x[:k]).labels)
 same(ke.lloyd(ByInterface(x), x[:8]).centroids, ke.lloyd(x, x[:8]).centroids)
+""")
+
+
+def test_points_are_used_on_the_gpu_that_has_them(run) -> None:
+    if run.is_real and _real_gpus() < 2:
+        pytest.skip("one GPU here")
+    run("""
+there = to_second(x)
+for how in ({}, {'tol': 1e-2}, {'labels_of': 'returned'}, {'metric': 'cosine'}):
+    here = ke.lloyd(x, x[:9], **how)
+    left = ke.lloyd(there, x[:9], answers='gpu', **how)
+    assert left.centroids.__dlpack_device__()[1] == left.labels.__dlpack_device__()[1] == 1
+    same(host(left.centroids), here.centroids)
+    same(host(left.labels), here.labels)
+    answer = ke.lloyd(there, left.centroids, **how)
+    same(answer.centroids, ke.lloyd(x, here.centroids, **how).centroids)
+kept = ke.Points(there)
+same(kept.nearest(x[:9]), ke.nearest(x, x[:9]))
+same(kept.distances(x[:4]), ke.distances(x, x[:4]))
+labels = ke.nearest(x, x[:6])
+assert kept.inertia(x[:6], labels) == ke.inertia(x, x[:6], labels)
+same(kept.kmeans_plusplus(300, 3), ke.kmeans_plusplus(x, 300, 3))
+same(kept.ward_start(20, 3), ke.ward_start(x, 20, 3))
+for n in (500, 501):
+    stack = x[:8 * n].reshape(8, n, 7)
+    here = ke.lloyd_batch(stack, stack[:, :5].copy())
+    left = ke.lloyd_batch(to_second(stack), stack[:, :5].copy(), answers='gpu')
+    same(host(left.centroids), here.centroids)
+    same(host(left.labels), here.labels)
+model = ke.KMeans(6, random_state=1).fit(there)
+same(model.labels_, ke.KMeans(6, random_state=1).fit(x).labels_)
+same(model.predict(to_second(x[:50])), model.labels_[:50])
 """)
 
 

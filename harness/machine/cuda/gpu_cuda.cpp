@@ -9,16 +9,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
+#include "harness/machine/gpu_of_thread.h"
 #include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/errors.h"
 
 namespace kmeans {
 namespace {
 
-int chosen = 0;  // as the CUDA runtime of this process counts
+// As the CUDA runtime of this process counts.
+int chosen = 0;
+thread_local int of_thread = -1;  // or the chosen one
+
+int in_use() { return of_thread >= 0 ? of_thread : chosen; }
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU";
@@ -111,12 +117,20 @@ void use_gpu(const std::string& which) {
 }
 
 void bind_gpu() {
-  if (current_gpu() != nullptr) KMEANS_CUDA(cudaSetDevice(chosen));
+  if (current_gpu() != nullptr) KMEANS_CUDA(cudaSetDevice(in_use()));
 }
 
 const GpuDevice* current_gpu() {
   const GpuStatus& status = gpu_status();
-  return status.problem.empty() ? &status.devices[static_cast<std::size_t>(chosen)] : nullptr;
+  return status.problem.empty() ? &status.devices[static_cast<std::size_t>(in_use())] : nullptr;
+}
+
+int set_gpu_of_thread(int device) { return std::exchange(of_thread, device); }
+
+std::string problem_with_gpu(int device) {
+  const GpuStatus& status = gpu_status();
+  if (!status.problem.empty()) return status.problem;
+  return detail::problem_with(status, static_cast<std::size_t>(device));
 }
 
 std::optional<GpuMemory> gpu_memory() {
@@ -166,11 +180,12 @@ class LastAnswer {
 bool gpu_has_room(double bytes) {
   if (current_gpu() == nullptr) return true;
   bind_gpu();
-  const auto kept = static_cast<double>(cuda::DeviceMemory::of_process().kept(chosen));
+  const int device = in_use();
+  const auto kept = static_cast<double>(cuda::DeviceMemory::of_process().kept(device));
   LastAnswer& last = LastAnswer::of_process();
-  if (bytes <= kept || last.suffices(chosen, bytes)) return true;
+  if (bytes <= kept || last.suffices(device, bytes)) return true;
   const auto free = static_cast<double>(gpu_memory()->free_bytes);
-  last.remember(chosen, free - kept);
+  last.remember(device, free - kept);
   return bytes <= free;
 }
 

@@ -4,11 +4,13 @@
 // Points are looked up by the address by which engines know them, and read nowhere else.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/exact_step.h"
@@ -18,6 +20,20 @@
 #include "library/kmeans_exact.h"
 
 namespace {
+
+/// The number of the GPU that all memory is pretended to be of; where the calling thread is, -1: nowhere.
+int home() {
+  const char* const given = std::getenv("PRETENDED_GPU");
+  return given != nullptr ? std::atoi(given) : 0;
+}
+thread_local int here = -1;
+
+/// Ends the process where work goes to another GPU than that of the memory.
+void require_home() {
+  if (here == home()) return;
+  std::fprintf(stderr, "on GPU %d, where nothing is; all is on GPU %d\n", here, home());
+  std::abort();
+}
 
 /// The newest by each address.
 std::map<const float*, const std::vector<float>*>& all_rows() {
@@ -43,6 +59,7 @@ class Rows final : public kmeans_exact::SentRows {
 
   [[nodiscard]] const float* place() const override { return values().data(); }
   [[nodiscard]] kmeans::PointFacts facts(std::int64_t problems) const override {
+    require_home();
     const std::vector<float> all = largest(problems);
     return {all, surely_resolved(all)};
   }
@@ -119,6 +136,7 @@ class Rows final : public kmeans_exact::SentRows {
 class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
  public:
   void setup(const kmeans::Problem<float>& problem) override {
+    require_home();
     shape_ = problem.shape;
     spherical_ = problem.spherical;
     const std::int64_t* const weights = problem.counted.weights;
@@ -131,6 +149,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     labels_.assign(shape_.n, -1);
   }
   void step(std::int64_t iterations) override {
+    require_home();
     kmeans_exact::Options options;
     options.iterations = iterations;
     options.stop = kmeans_exact::Stop::never;
@@ -166,6 +185,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     kmeans_exact::nearest(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data());
   }
   void fetch(float* centroids, std::int32_t* labels) override {
+    require_home();
     std::copy(centroids_.begin(), centroids_.end(), centroids);
     std::copy(labels_.begin(), labels_.end(), labels);
   }
@@ -263,6 +283,7 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t 
 
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
                                               const float* known_by, std::string& why_not) {
+  require_home();
   if (points.numbers == kmeans_exact::GpuNumbers::bfloat16) {
     why_not = "are of a type that is not pretended";
     return nullptr;
@@ -272,6 +293,7 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& poi
 
 void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
                            std::string& /*why_not*/) {
+  require_home();
   const std::vector<float> wide = widened(rows);
   const float* const given = wide.data();
   for (std::int64_t i = 0; i < rows.n; ++i) {
@@ -283,11 +305,18 @@ void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
   }
 }
 
-int KMEANS_EXACT_GPU_ENTER() { return 0; }
-void KMEANS_EXACT_GPU_LEAVE(int /*before*/) {}
-void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes) { return std::malloc(bytes); }
+int KMEANS_EXACT_GPU_OF(const void* /*memory*/) { return home(); }
+kmeans_exact_gpu::Before KMEANS_EXACT_GPU_ENTER(int gpu) {
+  return {0, std::exchange(here, std::max(gpu, 0))};
+}
+void KMEANS_EXACT_GPU_LEAVE(kmeans_exact_gpu::Before before) { here = before.in_use; }
+void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes) {
+  require_home();
+  return std::malloc(bytes);
+}
 void KMEANS_EXACT_GPU_FREE(void* memory) { std::free(memory); }
 void KMEANS_EXACT_GPU_COPY(void* to, const void* from, std::size_t bytes, void* /*stream*/) {
+  require_home();
   std::memcpy(to, from, bytes);
 }
 void KMEANS_EXACT_GPU_RELEASE() {}
