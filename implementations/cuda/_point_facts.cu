@@ -49,28 +49,56 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// One thread adds up a column of a block of a problem's rows in their order, as a CPU does. `dev_means` is null: the
-/// values themselves; else the squares of their differences from these. `parts` are problems x blocks x d.
-__global__ void column_parts_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                    std::int64_t d, const double* __restrict__ dev_means,
-                                    std::int64_t blocks, std::int64_t parts,
-                                    double* __restrict__ dev_parts) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= parts) return;
-  const std::int64_t t = index % d;
-  const std::int64_t problem = index / d / blocks;
-  const std::int64_t begin = index / d % blocks * kBlock;
-  const std::int64_t end = min(n, begin + kBlock);
-  const float* const own = dev_points + problem * n * d;
-  const double mean = dev_means == nullptr ? 0 : dev_means[problem * d + t];
+constexpr int kColumns = 32;    // of a block of column_parts_kernel
+constexpr int kChunkRows = 64;  // that it has at a time
+
+/// A block of threads has some columns of a block of a problem's rows: one warp adds up what the others have brought, a
+/// lane each column, in the order of the rows, as a CPU does. `dev_means` is null: the values themselves; else the
+/// squares of their differences from these. dev_parts: problems x blocks x d.
+__global__ void __launch_bounds__(kThreads)
+    column_parts_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+                        const double* __restrict__ dev_means, std::int64_t blocks,
+                        std::int64_t groups, double* __restrict__ dev_parts) {
+  __shared__ double chunks[2][kChunkRows][kColumns + 1];
+  const std::int64_t first_t = blockIdx.x % groups * kColumns;
+  const int width = static_cast<int>(min(std::int64_t{kColumns}, d - first_t));
+  const std::int64_t part = blockIdx.x / groups;
+  const std::int64_t problem = part / blocks;
+  const std::int64_t begin = part % blocks * kBlock;
+  const int rows = static_cast<int>(min(kBlock, n - begin));
+  const float* const own = dev_points + (problem * n + begin) * d + first_t;
+  const double* const means = dev_means == nullptr ? nullptr : dev_means + problem * d + first_t;
+  // By the threads from first_thread on.
+  const auto bring = [&](int first, int first_thread) {
+    const int values = min(kChunkRows, rows - first) * width;
+    const int stride = kThreads - first_thread;
+#pragma unroll 4
+    for (int e = static_cast<int>(threadIdx.x) - first_thread; e < values; e += stride) {
+      const int r = e / width;
+      const int t = e % width;
+      double value = own[(first + r) * d + t];
+      if (means != nullptr) {
+        const double difference = __dsub_rn(value, means[t]);
+        value = __dmul_rn(difference, difference);
+      }
+      chunks[first / kChunkRows % 2][r][t] = value;
+    }
+  };
   double sum = 0;
+  bring(0, 0);
+  __syncthreads();
+  for (int first = 0; first < rows; first += kChunkRows) {
+    if (threadIdx.x >= kLanes) {
+      if (first + kChunkRows < rows) bring(first + kChunkRows, kLanes);
+    } else if (static_cast<int>(threadIdx.x) < width) {
+      const auto& chunk = chunks[first / kChunkRows % 2];
+      const int count = min(kChunkRows, rows - first);
 #pragma unroll 8
-  for (std::int64_t i = begin; i < end; ++i) {
-    const double value = own[i * d + t];
-    const double difference = __dsub_rn(value, mean);
-    sum = __dadd_rn(sum, dev_means == nullptr ? value : __dmul_rn(difference, difference));
+      for (int r = 0; r < count; ++r) sum = __dadd_rn(sum, chunk[r][threadIdx.x]);
+    }
+    __syncthreads();
   }
-  dev_parts[index] = sum;
+  if (static_cast<int>(threadIdx.x) < width) dev_parts[part * d + first_t + threadIdx.x] = sum;
 }
 
 /// Of a column's sampled values: how far the fixed point is off at most, and the lowest and highest.
@@ -259,10 +287,9 @@ std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t pr
   const DeviceBuffer<double> dev_means(means == nullptr ? 0 : problems * d);
   if (means != nullptr) dev_means.upload(means);
   const DeviceBuffer<double> dev_parts(problems * blocks * d);
-  // Few threads a block: columns are few, and so are blocks of rows.
-  constexpr int kColumnThreads = 32;
-  column_parts_kernel<<<blocks_for(dev_parts.size(), kColumnThreads), kColumnThreads>>>(
-      dev_points, n, d, dev_means.data(), blocks, dev_parts.size(), dev_parts.data());
+  const std::int64_t groups = ceil_div(d, kColumns);
+  column_parts_kernel<<<blocks_for(problems * blocks * groups, 1), kThreads>>>(
+      dev_points, n, d, dev_means.data(), blocks, groups, dev_parts.data());
   KMEANS_CUDA_LAUNCHED(column_parts_kernel);
   std::vector<double> parts(dev_parts.size());
   dev_parts.download(parts.data());
