@@ -230,8 +230,10 @@ class BestRun {
   Stopped run(const Stopping& when, std::int64_t iterations, StageRecorder* recorder) {
     At& family = at_work();
     Known& known = families_[now_];
-    const double begin = clock_();
+    const double before = clock_();
     family.expect(to_come_);
+    const double begin = clock_();
+    all_ += begin - before;
     family.set_stage_recorder(recorder);
     Stopped made{.iterations = iterations};
     if (when.settled || when.looks_at_shift()) {

@@ -17,30 +17,46 @@ struct IterationNumbers {
 
   unsigned long long changed[kMost];  // labels
   double moved[kMost];                // squares of all centroids' movement, of those who ask
+  long long made;                     // iterations that were looked at
+  unsigned arrived;                   // blocks that have looked at the next one
 };
 
 namespace detail {
 
-/// Adds to dev_changed how many labels differ from those before, which they become. Where there are weights, of
-/// points that have one. The first blocks look at the centroids' movement instead.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    compare_labels_kernel(const std::int32_t* __restrict__ dev_labels, std::int64_t n,
-                          const std::int64_t* __restrict__ dev_weights,
-                          std::int32_t* __restrict__ dev_before,
-                          unsigned long long* __restrict__ dev_changed, Movement movement,
-                          unsigned movement_blocks) {
+inline constexpr int kLookThreads = 256;
+inline constexpr int kLabelsOfThread = 4;
+
+/// After an iteration: dev_numbers says how many labels differ from those before, which they become; where there are
+/// weights, of points that have one. The first blocks look at the centroids' movement.
+static __global__ void __launch_bounds__(kLookThreads)
+    look_kernel(const std::int32_t* __restrict__ dev_labels, std::int64_t n,
+                const std::int64_t* __restrict__ dev_weights, std::int32_t* __restrict__ dev_before,
+                IterationNumbers* dev_numbers, Movement movement, unsigned movement_blocks) {
+  const std::int64_t own = dev_numbers->made;
   if (blockIdx.x < movement_blocks) {
-    movement.look_at_block<kThreads / kLanes>(blockIdx.x);
-    return;
+    movement.look_at_block<kLookThreads / kLanes>(blockIdx.x, own);
+  } else {
+    const std::int64_t first =
+        std::int64_t{blockIdx.x - movement_blocks} * kLookThreads * kLabelsOfThread + threadIdx.x;
+    unsigned changed = 0;
+#pragma unroll
+    for (int e = 0; e < kLabelsOfThread; ++e) {
+      const std::int64_t i = first + e * kLookThreads;
+      if (i >= n || dev_labels[i] == dev_before[i]) continue;
+      dev_before[i] = dev_labels[i];
+      if (dev_weights == nullptr || dev_weights[i] != 0) ++changed;
+    }
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      changed += __shfl_xor_sync(kAllLanes, changed, distance);
+    }
+    if (threadIdx.x % kLanes == 0 && changed != 0) {
+      atomicAdd(dev_numbers->changed + own, static_cast<unsigned long long>(changed));
+    }
   }
-  const std::int64_t i = std::int64_t{blockIdx.x - movement_blocks} * kThreads + threadIdx.x;
-  const bool differs = i < n && dev_labels[i] != dev_before[i];
-  if (differs) dev_before[i] = dev_labels[i];
-  const bool counts = differs && (dev_weights == nullptr || dev_weights[i] != 0);
-  const int changed = __syncthreads_count(counts ? 1 : 0);
-  if (threadIdx.x == 0 && changed != 0) {
-    atomicAdd(dev_changed, static_cast<unsigned long long>(changed));
+  __syncthreads();  // nobody of this block reads `made` any more
+  if (threadIdx.x == 0 && atomicAdd(&dev_numbers->arrived, 1U) == gridDim.x - 1) {
+    dev_numbers->arrived = 0;
+    dev_numbers->made = own + 1;
   }
 }
 
@@ -74,32 +90,32 @@ class ChangedLabels {
     if (compared_ == iterations) return changed_;
     const std::int64_t before = compared_;
     begin(dev_labels.size());
-    compare(dev_labels, 0, iterations, {});
-    finish(1);
+    look(dev_labels, {}, nullptr);
+    finish(1, iterations);
     if (before + 1 != iterations) changed_.reset();
     return changed_;
   }
 
-  /// For at most IterationNumbers::kMost iterations: begin(), compare() after each, which does not wait and also looks
-  /// at its movement, and finish(), which returns their numbers.
+  /// For at most IterationNumbers::kMost iterations: begin(), look() behind each, which does not wait and may be
+  /// recorded, and finish(), which returns their numbers; the last was iteration `iterations`.
   void begin(std::int64_t n) {
     make_room(n);
     dev_numbers_.zero();
   }
-  void compare(const DeviceBuffer<std::int32_t>& dev_labels, std::int64_t own,
-               std::int64_t iterations, const Movement& movement) {
-    constexpr int kThreads = 256;
+  void look(const DeviceBuffer<std::int32_t>& dev_labels, const Movement& movement,
+            cudaStream_t stream) const {
     const std::int64_t n = dev_labels.size();
-    detail::compare_labels_kernel<kThreads>
-        <<<movement.blocks() + blocks_for(n, kThreads), kThreads>>>(
-            dev_labels.data(), n, dev_weights_, dev_before_.data(),
-            dev_numbers_.data()->changed + own, movement, movement.blocks());
-    KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
-    compared_ = iterations;
+    const unsigned blocks =
+        movement.blocks() + blocks_for(n, detail::kLookThreads * detail::kLabelsOfThread);
+    detail::look_kernel<<<blocks, detail::kLookThreads, 0, stream>>>(
+        dev_labels.data(), n, dev_weights_, dev_before_.data(), dev_numbers_.data(), movement,
+        movement.blocks());
+    KMEANS_CUDA_LAUNCHED(look_kernel);
   }
-  IterationNumbers finish(std::int64_t count) {
+  IterationNumbers finish(std::int64_t count, std::int64_t iterations) {
     IterationNumbers numbers{};
     dev_numbers_.download(&numbers);
+    compared_ = iterations;
     changed_ = static_cast<std::int64_t>(numbers.changed[count - 1]);
     return numbers;
   }

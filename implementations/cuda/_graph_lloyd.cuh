@@ -19,7 +19,10 @@ enum class FirstIteration { alike, recorded, launched };
 class GraphLloyd : public CudaLloyd<float> {
  public:
   void record_late() override { late_ = true; }
-  void expect(std::int64_t iterations) override { expected_ = iterations; }
+  void expect(std::int64_t iterations) override {
+    expected_ = iterations;
+    if (looked_at_ >= tuning::kWorthRecording) record_looks();
+  }
 
  protected:
   using CudaLloyd<float>::CudaLloyd;
@@ -30,7 +33,8 @@ class GraphLloyd : public CudaLloyd<float> {
   /// At the end of prepare(): graphs are as `first` says from now on.
   void record_iterations(FirstIteration first) {
     first_ = first;
-    recorded_ = false;
+    recorded_ = looks_recorded_ = false;
+    launched_ = looked_at_ = 0;
     if (late_) return;
     KMEANS_CUDA(cudaDeviceSynchronize());
     record();
@@ -61,8 +65,44 @@ class GraphLloyd : public CudaLloyd<float> {
     graph_.launch(iterations - made);
   }
 
+  void begin_iteration() final {
+    launch_times(1);
+    ++iterations_;
+  }
+
+  /// A run that stops by itself is not known to be long before it has been.
+  void make_looked(std::int64_t iterations) final {
+    if (looked_at_ >= 2 * tuning::kWorthRecording) record_looks();  // of those who expect nothing
+    looked_at_ += iterations;
+    constexpr std::int64_t kSome = tuning::kIterationsOfGraph;
+    while (iterations > 0) {
+      const bool alike = iterations_ > 0 || first_ == FirstIteration::alike;
+      if (looks_recorded_ && alike && iterations >= kSome && !profiled()) {
+        looked_graph_.launch(kSome);
+        iterations_ += kSome;
+        iterations -= kSome;
+        continue;
+      }
+      begin_iteration();
+      look(nullptr);
+      --iterations;
+    }
+  }
+  [[nodiscard]] std::int64_t launched_together() const final {
+    return looks_recorded_ ? tuning::kIterationsOfGraph : 1;
+  }
+
   void launch_times(std::int64_t iterations) {
     for (std::int64_t made = 0; made < iterations; ++made) launch(iterations_ + made == 0, nullptr);
+  }
+
+  void record_looks() {
+    if (looks_recorded_) return;
+    looked_graph_.record_some([this](cudaStream_t stream) {
+      launch(false, stream);
+      look(stream);
+    });
+    looks_recorded_ = true;
   }
 
   void record() {
@@ -76,10 +116,13 @@ class GraphLloyd : public CudaLloyd<float> {
   FirstIteration first_ = FirstIteration::alike;
   IterationGraph first_graph_;
   IterationGraph graph_;
+  IterationGraph looked_graph_;  // of iterations, each looked at
   bool late_ = false;
   bool recorded_ = false;
-  std::int64_t launched_ = 0;  // iterations without a graph
-  std::int64_t expected_ = 0;  // iterations, when it was last said
+  bool looks_recorded_ = false;
+  std::int64_t launched_ = 0;   // iterations without a graph
+  std::int64_t looked_at_ = 0;  // iterations of runs that stop by themselves
+  std::int64_t expected_ = 0;   // iterations, when it was last said
 };
 
 }  // namespace kmeans::cuda

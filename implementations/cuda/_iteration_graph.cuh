@@ -25,8 +25,13 @@ class IterationGraph {
   /// launched at a time. Kernels may be at work meanwhile.
   template <class Launch>
   void record(const Launch& launch, bool repeats = true) {
-    one_ = recorded(launch, 1);
-    if (repeats) some_ = recorded(launch, kSome);
+    replace(one_, recorded(launch, 1));
+    if (repeats) record_some(launch);
+  }
+  /// Only for as many iterations as a graph has, or multiples.
+  template <class Launch>
+  void record_some(const Launch& launch) {
+    replace(some_, recorded(launch, kSome));
   }
 
   /// They run so often, after what the default stream has before.
@@ -39,6 +44,11 @@ class IterationGraph {
 
  private:
   static constexpr std::int64_t kSome = tuning::kIterationsOfGraph;
+
+  static void replace(cudaGraphExec_t& graph, cudaGraphExec_t by) {
+    if (graph != nullptr) KMEANS_CUDA(cudaGraphExecDestroy(graph));
+    graph = by;
+  }
 
   template <class Launch>
   static cudaGraphExec_t recorded(const Launch& launch, std::int64_t iterations) {

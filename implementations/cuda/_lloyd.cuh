@@ -119,6 +119,11 @@ class CudaLloyd : public Family<T> {
     return all;
   }
 
+  void label_again() override {
+    begin_iteration();
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
   [[nodiscard]] const T* centroids() const override {
     host_centroids_.resize(dev_centroids_.size());
     dev_centroids_.download(host_centroids_.data());
@@ -156,6 +161,19 @@ class CudaLloyd : public Family<T> {
   virtual void begin_iteration() {
     iterate_times(1);
     ++iterations_;
+  }
+  /// So many, each counted and looked at; need not wait for the device at its end.
+  virtual void make_looked(std::int64_t iterations) {
+    for (std::int64_t own = 0; own < iterations; ++own) {
+      begin_iteration();
+      look(nullptr);
+    }
+  }
+  /// So many of them, if not fewer, are sooner at work than by themselves.
+  [[nodiscard]] virtual std::int64_t launched_together() const { return 1; }
+  /// Behind an iteration in the stream: its changed labels and its movement.
+  void look(cudaStream_t stream) const {
+    changed_labels_.look(dev_labels_, moved_.movement(), stream);
   }
   /// Allocates what the variant needs besides points, centroids and labels.
   virtual void prepare() {}
@@ -199,9 +217,11 @@ class CudaLloyd : public Family<T> {
   [[nodiscard]] std::int64_t at_once() const {
     if (seconds_ == 0) return 1;
     const double fit = std::sqrt(2 * static_cast<double>(iterations_) * tuning::kAsking / seconds_);
-    const std::int64_t most =
-        std::min(IterationNumbers::kMost, MovedCentroids::most(shape().k, shape().d));
-    return std::clamp<std::int64_t>(std::llround(fit), 1, most);
+    const auto now = std::clamp<std::int64_t>(std::llround(fit), 1, most_at_once());
+    return now > launched_together() ? now - now % launched_together() : now;
+  }
+  [[nodiscard]] std::int64_t most_at_once() const {
+    return MovedCentroids::room(IterationNumbers::kMost, shape().k, shape().d);
   }
 
   Stopped make_some(const Stopping& when, std::int64_t iterations) {
@@ -210,18 +230,11 @@ class CudaLloyd : public Family<T> {
     const std::int64_t before = iterations_;
     changed_labels_.begin(dev_labels_.size());
     if constexpr (std::is_same_v<T, float>) {
-      if (moves) moved_.begin(dev_centroids_, shape().k, iterations);
+      moved_.begin(dev_centroids_, shape().k, most_at_once());
     }
-    for (std::int64_t own = 0; own < iterations; ++own) {
-      begin_iteration();
-      Movement movement;
-      if constexpr (std::is_same_v<T, float>) {
-        if (moves) movement = moved_.of(own, dev_centroids_.data());
-      }
-      changed_labels_.compare(dev_labels_, own, iterations_, movement);
-    }
+    make_looked(iterations);
     if (moves) moved_.add_up(iterations, changed_labels_.dev_moved());
-    const IterationNumbers numbers = changed_labels_.finish(iterations);
+    const IterationNumbers numbers = changed_labels_.finish(iterations, iterations_);
     Stopped made;
     while (made.iterations < iterations && !made.early()) {
       const std::int64_t own = made.iterations++;

@@ -12,34 +12,36 @@
 
 namespace kmeans::cuda {
 
-/// One iteration: k rows of d before it, which are kept, and after it.
+/// Where the centroids (k x d) are, were before each of some iterations, and how far each moved in them.
 struct Movement {
   static constexpr int kRows = kLanes;  // of a block
 
-  const float* dev_before = nullptr;
-  const float* dev_after = nullptr;
-  float* dev_kept = nullptr;      // becomes dev_after
-  double* dev_squares = nullptr;  // k: of each the squared distance, as the exact step forms it
+  const float* dev_centroids = nullptr;
+  float* dev_kept = nullptr;      // before the first, and after each iteration
+  double* dev_squares = nullptr;  // k an iteration: squared distances, as the exact step forms them
   std::int64_t k = 0;             // 0: nobody asks
   std::int64_t d = 0;
 
   [[nodiscard]] unsigned blocks() const { return k > 0 ? blocks_for(k, kRows) : 0; }
 
+  /// After iteration `own`.
   template <int kWarps>
-  __device__ void look_at_block(std::int64_t block) const {
+  __device__ void look_at_block(std::int64_t block, std::int64_t own) const {
     __shared__ SquaresTile tile;
+    const float* const dev_before = dev_kept + own * k * d;
+    float* const dev_after = dev_kept + (own + 1) * k * d;
     const std::int64_t first = block * kRows;
     const int rows = static_cast<int>(min(std::int64_t{kRows}, k - first));
     const double square = squares_of_rows<kWarps>(
         rows, d,
         [&](int r, std::int64_t t) {
           const std::int64_t index = (first + r) * d + t;
-          const float after = dev_after[index];
-          dev_kept[index] = after;
+          const float after = dev_centroids[index];
+          dev_after[index] = after;
           return add_exact_square(0, dev_before[index], after);
         },
         tile);
-    if (static_cast<int>(threadIdx.x) < rows) dev_squares[first + threadIdx.x] = square;
+    if (static_cast<int>(threadIdx.x) < rows) dev_squares[own * k + first + threadIdx.x] = square;
   }
 };
 
@@ -70,53 +72,49 @@ __global__ void __launch_bounds__(kThreads)
 /// Of some iterations, which are numbered from 0 on.
 class MovedCentroids {
  public:
-  /// So many may be asked for at once.
-  static std::int64_t most(std::int64_t k, std::int64_t d) {
+  /// So many of `iterations` have room.
+  static std::int64_t room(std::int64_t iterations, std::int64_t k, std::int64_t d) {
     constexpr std::int64_t kBytes = std::int64_t{32} << 20;  // of centroids before iterations
-    return std::max<std::int64_t>(1, kBytes / (k * d * std::int64_t{sizeof(float)}) - 1);
+    const std::int64_t fit = kBytes / (k * d * std::int64_t{sizeof(float)}) - 1;
+    return std::clamp<std::int64_t>(fit, 1, iterations);
   }
 
-  /// k x d, before so many iterations.
-  void begin(const DeviceBuffer<float>& dev_centroids, std::int64_t k, std::int64_t iterations) {
-    k_ = k;
-    d_ = dev_centroids.size() / k;
-    if (dev_squares_.size() < iterations * k) dev_squares_ = DeviceBuffer<double>(iterations * k);
-    const std::int64_t kept = (iterations + 1) * dev_centroids.size();
-    if (dev_kept_.size() < kept) dev_kept_ = DeviceBuffer<float>(kept);
+  /// Before at most so many iterations of k centroids, which stay where they are.
+  void begin(const DeviceBuffer<float>& dev_centroids, std::int64_t k, std::int64_t most) {
+    const std::int64_t count = dev_centroids.size();
+    if (dev_squares_.size() != most * k || dev_kept_.size() != (most + 1) * count) {
+      dev_squares_ = DeviceBuffer<double>(most * k);
+      dev_kept_ = DeviceBuffer<float>((most + 1) * count);
+    }
+    movement_ = {.dev_centroids = dev_centroids.data(),
+                 .dev_kept = dev_kept_.data(),
+                 .dev_squares = dev_squares_.data(),
+                 .k = k,
+                 .d = count / k};
     KMEANS_CUDA(cudaMemcpyAsync(dev_kept_.data(), dev_centroids.data(), dev_centroids.bytes(),
                                 cudaMemcpyDeviceToDevice));
   }
-
-  /// By iteration `own`, which has been launched.
-  [[nodiscard]] Movement of(std::int64_t own, const float* dev_after) const {
-    float* const dev_before = dev_kept_.data() + own * k_ * d_;
-    return {.dev_before = dev_before,
-            .dev_after = dev_after,
-            .dev_kept = dev_before + k_ * d_,
-            .dev_squares = dev_squares_.data() + own * k_,
-            .k = k_,
-            .d = d_};
-  }
+  [[nodiscard]] const Movement& movement() const { return movement_; }
 
   /// dev_sums: of each iteration all squares. Does not wait.
   void add_up(std::int64_t iterations, double* dev_sums) const {
     constexpr int kThreads = 256;
-    detail::add_movement_kernel<kThreads>
-        <<<static_cast<unsigned>(iterations), kThreads>>>(dev_squares_.data(), k_, dev_sums);
+    detail::add_movement_kernel<kThreads><<<static_cast<unsigned>(iterations), kThreads>>>(
+        dev_squares_.data(), movement_.k, dev_sums);
     KMEANS_CUDA_LAUNCHED(add_movement_kernel);
   }
 
   /// The centroids before iteration `own`.
   [[nodiscard]] std::vector<float> before(std::int64_t own) const {
-    std::vector<float> centroids(k_ * d_);
-    KMEANS_CUDA(cudaMemcpy(centroids.data(), dev_kept_.data() + own * k_ * d_,
-                           centroids.size() * sizeof(float), cudaMemcpyDeviceToHost));
+    const std::int64_t count = movement_.k * movement_.d;
+    std::vector<float> centroids(count);
+    KMEANS_CUDA(cudaMemcpy(centroids.data(), dev_kept_.data() + own * count, count * sizeof(float),
+                           cudaMemcpyDeviceToHost));
     return centroids;
   }
 
  private:
-  std::int64_t k_ = 0;
-  std::int64_t d_ = 0;
+  Movement movement_;
   DeviceBuffer<float> dev_kept_;      // iterations + 1, each k x d
   DeviceBuffer<double> dev_squares_;  // iterations x k
 };
