@@ -227,7 +227,6 @@ class CudaLloyd : public Family<T> {
   Stopped make_some(const Stopping& when, std::int64_t iterations) {
     if (!changed_labels_.up_to_date(iterations_)) (void)progress();
     const bool moves = when.looks_at_shift() && std::is_same_v<T, float>;
-    const std::int64_t before = iterations_;
     changed_labels_.begin(dev_labels_.size());
     if constexpr (std::is_same_v<T, float>) {
       moved_.begin(dev_centroids_, shape().k, most_at_once());
@@ -246,7 +245,6 @@ class CudaLloyd : public Family<T> {
       if (made.within_shift && !made.settled && made.iterations < iterations) {
         reset(moved_.before(last).data());
         begin_iteration();
-        iterations_ = before + made.iterations;
         changed_labels_.take_back(dev_labels_, iterations_, numbers.changed[last]);
         KMEANS_CUDA(cudaDeviceSynchronize());
       }

@@ -113,6 +113,12 @@ class CudaResident final : public CudaLloyd<float> {
 
   void step(std::int64_t iterations) override {
     const auto timed = stage("iterations");
+    launch(iterations);
+    if (!placement_.few || !is_done()) KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
+ private:
+  void launch(std::int64_t iterations) {
     const auto [n, d, k, precision] = shape();
     const std::int64_t buffers = kChangeBuffers * (k * (d + 1) + 1);
     ResidentArguments args{
@@ -143,11 +149,9 @@ class CudaResident final : public CudaLloyd<float> {
         placement_.blocks == 1
             ? cudaLaunchKernel(kernel, blocks, threads, arguments, bytes, nullptr)
             : cudaLaunchCooperativeKernel(kernel, blocks, threads, arguments, bytes, nullptr));
-    if (!placement_.few || !is_done()) KMEANS_CUDA(cudaDeviceSynchronize());
     iterations_ += iterations;
   }
 
- private:
   void prepare() override {
     const auto [n, d, k, precision] = shape();
     const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
@@ -169,7 +173,7 @@ class CudaResident final : public CudaLloyd<float> {
   }
 
   void iterate() override { step(1); }
-  void begin_iteration() override { step(1); }
+  void begin_iteration() override { launch(1); }
 
   /// Waits for what iterate_few_kernel says at its end, when labels and centroids are in memory: to
   /// synchronize takes as long as some iterations. False if it has not said it.

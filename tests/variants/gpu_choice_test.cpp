@@ -725,6 +725,9 @@ TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
         const Stopped rightly = stops->step_until(when, most);
         const auto changed = cpu->progress().changed;
         cpu->fetch(right.centroids.data(), right.labels.data());
+        Answer last(shape);
+        stops->label_again();
+        cpu->fetch(last.centroids.data(), last.labels.data());
         for (const std::string& name : families_that_take(shape)) {
           const auto family = family_of(name, problem, most > 1);
           // Later it knows how long they take, then it replays graphs of them.
@@ -740,6 +743,9 @@ TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
             EXPECT_EQ(stopped.settled, rightly.settled) << name;
             EXPECT_EQ(stopped.within_shift, rightly.within_shift) << name;
             EXPECT_TRUE(found == right) << name << ", shift " << shift << ", " << most;
+            family->label_again();
+            family->fetch(found.centroids.data(), found.labels.data());
+            EXPECT_TRUE(found.labels == last.labels) << name << ", shift " << shift;
           }
         }
       }
