@@ -234,8 +234,7 @@ std::string problem_with_gpu();
 /// The part of the library that knows GPUs; all is empty where it cannot be loaded.
 struct GpuPart {
   std::string built_for{};  ///< Compute capabilities, as "8.0, 9.0, PTX 9.0".
-  std::string
-      gpus{};  ///< Names of those that this process sees, of which the first takes what is in no GPU's memory.
+  std::string gpus{};       ///< Names of those in sight; the first takes the host's points.
 };
 GpuPart gpu_part();
 

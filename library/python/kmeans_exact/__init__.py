@@ -107,7 +107,7 @@ class Points:
     ----------
     x : n x d
         Used in place where it is float32 in C order; then it must stay as it is. Or in the memory
-        of the GPU, as an array of CuPy, PyTorch, JAX or Numba (DLPack, CUDA array interface):
+        of a GPU, as an array of CuPy, PyTorch, JAX or Numba (DLPack, CUDA array interface):
         float32, float16 or bfloat16 in C order, and all is done there whatever ``device`` says.
     threads : int
         0: all that this process may use (OMP_NUM_THREADS, threadpoolctl); at most 4096.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +106,7 @@ def host_labels(name: str, given: Any) -> np.ndarray:
 def _array(name: str, given: Any) -> Array:
     if hasattr(given, "__dlpack__"):
         try:
-            exported = given.__dlpack__(stream=_LEGACY_DEFAULT)
+            exported = _exported(given)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"kmeans_exact: {name} on a GPU is not to be had: {error}") from error
         address, shape, strides, kind, bits, owner = _engine.gpu_array(exported)
@@ -123,6 +124,15 @@ def _array(name: str, given: Any) -> Array:
             f"kmeans_exact: {name} is on a GPU and not in C order; a contiguous copy is needed"
         )
     return Array(address, shape, found, stream, owner)
+
+
+def _exported(given: Any) -> object:
+    """By DLPack. PyTorch exports only what its current GPU has."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.Tensor):
+        with torch.cuda.device(given.device):
+            return given.__dlpack__(stream=_LEGACY_DEFAULT)
+    return given.__dlpack__(stream=_LEGACY_DEFAULT)
 
 
 def _rows_of(name: str, given: Any, array: Array, shape: tuple[int, ...]) -> Rows:
