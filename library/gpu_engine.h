@@ -71,7 +71,7 @@ void KMEANS_EXACT_GPU_UNIT(const kmeans_exact::GpuPoints& rows, float* dev_unit,
 /// Number, as CUDA counts, of the GPU that has this memory; -1: none.
 int KMEANS_EXACT_GPU_OF(const void* memory);
 /// Makes a GPU the calling thread's, as all other functions need it, and returns what that had; and that again.
-/// `gpu`: that number; -1: the one in use.
+/// `gpu`: that number; -1: the first.
 kmeans_exact_gpu::Before KMEANS_EXACT_GPU_ENTER(int gpu);
 void KMEANS_EXACT_GPU_LEAVE(kmeans_exact_gpu::Before before);
 /// The GPU's memory, and copies from and to it and the host's.
@@ -97,8 +97,8 @@ kmeans_exact::GpuPart part();
 /// The number that OnGpu takes for what lies in this memory; -1: on no GPU, or none can be used.
 int gpu_of(const void* memory);
 
-/// While it lives, that GPU is the calling thread's, if one can be used; afterwards the caller's is again. -1: the one
-/// in use.
+/// While it lives, that GPU is the calling thread's, if one can be used; afterwards the caller's is again. -1: the
+/// first.
 class OnGpu {
  public:
   explicit OnGpu(bool wanted, int gpu = -1);

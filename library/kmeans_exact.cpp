@@ -25,6 +25,7 @@ Points::Points(const float* points, std::int64_t n, std::int64_t d, int threads,
     : impl_(std::make_unique<Impl>(points, n, d, threads, device)) {}
 Points::Points(const GpuPoints& points, int threads)
     : impl_(std::make_unique<Impl>(points, threads)) {}
+Points::Points(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Points::~Points() = default;
 Points::Points(Points&&) noexcept = default;
 Points& Points::operator=(Points&&) noexcept = default;
@@ -78,8 +79,9 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
       throw OutOfMemory({n, d, k, kmeans::Precision::f32},
                         4.0 * static_cast<double>(rows) * static_cast<double>(d + 1));
     }
-    Points(repeated.data(), rows, d, impl_->threads, impl_->device)
-        .nearest(k, centroids, all_labels.data(), between);
+    Points enough(std::make_unique<Impl>(repeated.data(), rows, d, impl_->threads, impl_->device,
+                                         impl_->gpu));
+    enough.nearest(k, centroids, all_labels.data(), between);
     impl_->copy(labels, std::as_const(all_labels).data(), n);
     return;
   }

@@ -29,7 +29,7 @@ enum class LabelsOf {
 /// What computes. Labels and centroids have the same bits everywhere.
 enum class Device {
   cpu,
-  gpu,  ///< The first NVIDIA GPU that this process sees.
+  gpu,  ///< Of points of the host the first NVIDIA GPU that this process sees.
   any,  ///< The GPU where there is one that takes the problem, else the CPU.
 };
 
@@ -139,6 +139,7 @@ class Points {
 
  private:
   struct Impl;
+  explicit Points(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
   friend struct Batches;  // of the library itself
 };

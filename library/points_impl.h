@@ -132,8 +132,10 @@ using kmeans_exact_surroundings::Between;
 using SeedingProblem = kmeans::SeedingProblem<float>;
 
 struct Points::Impl {
-  Impl(const float* given, std::int64_t count, std::int64_t columns, int most_threads, Device where)
-      : points(given), n(count), d(columns), device(where) {
+  /// Points of the host; to_gpu: where they are sent, -1 to the first GPU.
+  Impl(const float* given, std::int64_t count, std::int64_t columns, int most_threads, Device where,
+       int to_gpu = -1)
+      : points(given), n(count), d(columns), device(where), gpu(to_gpu) {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
     const kmeans_exact_gpu::OnGpu at_work(device != Device::cpu, gpu);
@@ -566,7 +568,7 @@ struct Points::Impl {
   };
   Summed summed{};  // what depends on the weights
   std::unique_ptr<kmeans_exact_gpu::PointsOnGpu> elsewhere{};
-  int gpu = -1;                      // that has them; -1: the one in use
+  int gpu = -1;                      // that has them, or to which they are sent; -1: the first
   std::unique_ptr<SentRows> rows{};  // outlives the engine that uses them
   KeptEngine kept{};
   std::int64_t k = 0;  // that it is set up for

@@ -55,7 +55,7 @@ void use_gpus(int count);
 /// can be used.
 void bind_gpu();
 
-/// The GPU in use (the first one unless use_gpu() chose), or null where none can be used.
+/// The GPU in use (the first one unless use_gpu() or set_gpu_of_thread() chose), or null where none can be used.
 const GpuDevice* current_gpu();
 
 struct GpuMemory {

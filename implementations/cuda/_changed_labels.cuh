@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many labels an iteration changed.
+// How many labels an iteration changed, and in the same kernel how far it moved the centroids.
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,8 @@ class GraphLloyd : public CudaLloyd<float> {
   }
 
   void record_looks() {
-    if (looks_recorded_) return;
+    if (looks_recorded_ || profiled() || most_looked_at(shape()) < tuning::kIterationsOfGraph)
+      return;
     looked_graph_.record_some([this](cudaStream_t stream) {
       launch(false, stream);
       look(stream);

@@ -49,6 +49,11 @@ inline double scalar_bytes(const Shape& shape) {
   return shape.precision == Precision::f64 ? 8.0 : 4.0;
 }
 
+/// Iterations between two looks of the host, at most.
+inline std::int64_t most_looked_at(const Shape& shape) {
+  return MovedCentroids::room(IterationNumbers::kMost, shape.k, shape.d);
+}
+
 /// Device bytes of points, labels, centroids, sums (in columns or not) and counts: what a plain
 /// variant needs.
 inline double plain_device_bytes(const Shape& shape) {
@@ -56,8 +61,11 @@ inline double plain_device_bytes(const Shape& shape) {
   const double d = static_cast<double>(shape.d);
   const double k = static_cast<double>(shape.k);
   // Column-major points are made from row-major pieces of at most 64 MiB.
-  // Labels twice: those before are kept once somebody asks for the progress.
-  return scalar_bytes(shape) * (n * d + 2 * k * d + 64 * d) + 8 * n + 8 * k + 64 * 1024 * 1024;
+  // Labels twice: those before are kept once somebody asks for the progress. A run that stops by itself also keeps the
+  // centroids before some iterations.
+  const auto looked_at = static_cast<double>(most_looked_at(shape));
+  return scalar_bytes(shape) * (n * d + (looked_at + 3) * k * d + 64 * d) + 8 * n +
+         (looked_at + 1) * 8 * k + 64 * 1024 * 1024;
 }
 
 template <class T>
@@ -171,7 +179,7 @@ class CudaLloyd : public Family<T> {
   }
   /// So many of them, if not fewer, are sooner at work than by themselves.
   [[nodiscard]] virtual std::int64_t launched_together() const { return 1; }
-  /// Behind an iteration in the stream: its changed labels and its movement.
+  /// Behind an iteration in the stream: its changed labels and how far it moved the centroids.
   void look(cudaStream_t stream) const {
     changed_labels_.look(dev_labels_, moved_.movement(), stream);
   }
@@ -217,11 +225,8 @@ class CudaLloyd : public Family<T> {
   [[nodiscard]] std::int64_t at_once() const {
     if (seconds_ == 0) return 1;
     const double fit = std::sqrt(2 * static_cast<double>(iterations_) * tuning::kAsking / seconds_);
-    const auto now = std::clamp<std::int64_t>(std::llround(fit), 1, most_at_once());
+    const auto now = std::clamp<std::int64_t>(std::llround(fit), 1, most_looked_at(shape()));
     return now > launched_together() ? now - now % launched_together() : now;
-  }
-  [[nodiscard]] std::int64_t most_at_once() const {
-    return MovedCentroids::room(IterationNumbers::kMost, shape().k, shape().d);
   }
 
   Stopped make_some(const Stopping& when, std::int64_t iterations) {
@@ -229,7 +234,7 @@ class CudaLloyd : public Family<T> {
     const bool moves = when.looks_at_shift() && std::is_same_v<T, float>;
     changed_labels_.begin(dev_labels_.size());
     if constexpr (std::is_same_v<T, float>) {
-      moved_.begin(dev_centroids_, shape().k, most_at_once());
+      moved_.begin(dev_centroids_, shape().k, most_looked_at(shape()));
     }
     make_looked(iterations);
     if (moves) moved_.add_up(iterations, changed_labels_.dev_moved());
@@ -280,7 +285,7 @@ class CudaLloyd : public Family<T> {
   Layout layout_;
   std::shared_ptr<DeviceBuffer<float>> shared_rows_;  // of which dev_points_ is a view, or null
   mutable std::vector<T> host_centroids_;             // k x d, for centroids()
-  MovedCentroids moved_;                              // of those whom somebody asks for
+  MovedCentroids moved_;                              // in runs that stop by themselves
   double seconds_ = 0;                                // of an iteration of step_until()
 };
 

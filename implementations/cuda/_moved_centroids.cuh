@@ -19,7 +19,7 @@ struct Movement {
   const float* dev_centroids = nullptr;
   float* dev_kept = nullptr;      // before the first, and after each iteration
   double* dev_squares = nullptr;  // k an iteration: squared distances, as the exact step forms them
-  std::int64_t k = 0;             // 0: nobody asks
+  std::int64_t k = 0;             // 0: changed labels alone are looked at
   std::int64_t d = 0;
 
   [[nodiscard]] unsigned blocks() const { return k > 0 ? blocks_for(k, kRows) : 0; }

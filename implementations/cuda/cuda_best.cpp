@@ -92,21 +92,21 @@ bool has_room_for_rows(const std::vector<std::string>& families, const Shape& sh
   return kmeans::gpu_has_room(most + kmeans::cuda::bytes_of_rows(shape));
 }
 
-/// Families whose kernels this process has loaded.
+/// Families whose kernels this process has loaded to the GPU in use.
 class Used {
  public:
   bool contains(const std::string& family) {
     const std::lock_guard lock(mutex_);
-    return families_.contains(family);
+    return families_.contains({kmeans::current_gpu()->index, family});
   }
   void add(const std::string& family) {
     const std::lock_guard lock(mutex_);
-    families_.insert(family);
+    families_.emplace(kmeans::current_gpu()->index, family);
   }
 
  private:
   std::mutex mutex_;
-  std::set<std::string> families_;
+  std::set<std::pair<int, std::string>> families_;
 };
 
 Used& used() {

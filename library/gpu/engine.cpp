@@ -225,7 +225,12 @@ kmeans_exact_gpu::Before KMEANS_EXACT_GPU_ENTER(int gpu) {
   // Points on one that cannot be used are refused later.
   const bool usable = gpu >= 0 && kmeans::problem_with_gpu(gpu).empty();
   before.in_use = kmeans::set_gpu_of_thread(usable ? gpu : -1);
-  kmeans::bind_gpu();
+  try {
+    kmeans::bind_gpu();
+  } catch (...) {
+    (void)kmeans::set_gpu_of_thread(before.in_use);
+    throw;
+  }
   return before;
 }
 

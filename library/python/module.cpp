@@ -258,6 +258,7 @@ class Points {
     auto distances = room_for<T>(shape_[0] * centroids.shape(0));
     {
       const Unlocked released;
+      const OneAtATime::Turn turn(*one_at_a_time_);
       points_->distances(k, centroids.data(), distances.get(), look_for_signals);
     }
     return owned(std::move(distances), n(), k);

@@ -454,6 +454,7 @@ for how in ({}, {'tol': 1e-2}, {'labels_of': 'returned'}, {'metric': 'cosine'}):
     same(answer.centroids, ke.lloyd(x, here.centroids, **how).centroids)
 kept = ke.Points(there)
 same(kept.nearest(x[:9]), ke.nearest(x, x[:9]))
+same(ke.nearest(to_second(x[:3]), x[:9]), ke.nearest(x[:3], x[:9]))
 same(kept.distances(x[:4]), ke.distances(x, x[:4]))
 labels = ke.nearest(x, x[:6])
 assert kept.inertia(x[:6], labels) == ke.inertia(x, x[:6], labels)

@@ -709,7 +709,8 @@ TEST(GpuBest, GraphsThatAreRecordedLateGiveTheSameBits) {
 
 TEST(GpuBest, EveryFamilyStopsWhereACpuDoes) {
   if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
-  for (const Shape& shape : {Shape{6000, 24, 90}, Shape{3000, 3, 8}, Shape{500, 2, 1}}) {
+  for (const Shape& shape :
+       {Shape{6000, 24, 90}, Shape{3000, 3, 8}, Shape{3000, 3, 300}, Shape{500, 2, 1}}) {
     const auto points = grouped_points(shape);
     const Problem<float> problem = problem_of(shape, points);
     auto cpu = registered_variant("openmp_best").factory.make_float(Precision::f32);

@@ -64,6 +64,7 @@ class Rows final : public kmeans_exact::SentRows {
     return {all, surely_resolved(all)};
   }
   [[nodiscard]] bool all_unit() const override {
+    require_home();
     for (std::int64_t i = 0; i < n(); ++i) {
       if (!kmeans::exact::is_unit_or_zero(values().data() + i * d_, d_)) return false;
     }
@@ -71,11 +72,16 @@ class Rows final : public kmeans_exact::SentRows {
   }
   void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first, std::int64_t count,
                  float* to) const override {
+    require_home();
     for (const auto row : rows) to = std::copy_n(values().data() + row * d_ + first, count, to);
   }
-  void copy_all(float* to) const override { std::copy(values().begin(), values().end(), to); }
+  void copy_all(float* to) const override {
+    require_home();
+    std::copy(values().begin(), values().end(), to);
+  }
   [[nodiscard]] std::vector<double> column_parts(std::int64_t problems,
                                                  const double* means) const override {
+    require_home();
     const std::int64_t rows = n() / problems;
     const std::int64_t blocks = kmeans::block_count(rows);
     std::vector<double> parts(problems * blocks * d_);
@@ -92,14 +98,17 @@ class Rows final : public kmeans_exact::SentRows {
   }
   [[nodiscard]] double inertia(const float* centroids, std::int64_t k,
                                const std::int32_t* labels) const override {
+    require_home();
     return kmeans_exact::inertia(values().data(), n(), d_, k, centroids, labels);
   }
   void distances(const float* centroids, std::int64_t k, double* to,
                  const std::function<void()>& between) const override {
+    require_home();
     kmeans_exact::distances(values().data(), n(), d_, k, centroids, to, 1, between);
   }
   void distances(const float* centroids, std::int64_t k, float* to,
                  const std::function<void()>& between) const override {
+    require_home();
     kmeans_exact::distances(values().data(), n(), d_, k, centroids, to, 1, between);
   }
 
@@ -145,6 +154,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
     points_ = readable(problem.points);
   }
   void reset(const float* centroids) override {
+    require_home();
     centroids_.assign(centroids, centroids + shape_.k * shape_.d);
     labels_.assign(shape_.n, -1);
   }
@@ -182,6 +192,7 @@ class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
   }
   [[nodiscard]] const float* centroids() const override { return centroids_.data(); }
   void label_again() override {
+    require_home();
     kmeans_exact::nearest(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data());
   }
   void fetch(float* centroids, std::int32_t* labels) override {
@@ -226,6 +237,7 @@ class Batch final : public kmeans::BatchAtWork {
     return goes_on;
   }
   void label_again() override {
+    require_home();
     for (std::int64_t b = 0; b < task_.problems; ++b) {
       if (!stopped_[b].settled) engines_[b].label_again();
     }
@@ -256,6 +268,7 @@ std::vector<float> widened(const kmeans_exact::GpuPoints& points) {
 }  // namespace
 
 kmeans::BatchAtWork* KMEANS_EXACT_GPU_BATCH(const kmeans::BatchTask& task, std::string& why_not) {
+  require_home();
   if (task.n % 2 == 0) return new Batch(task);
   why_not = "an odd number of points is pretended to be too large";
   return nullptr;
@@ -324,6 +337,7 @@ void KMEANS_EXACT_GPU_RELEASE() {}
 kmeans::SeedingBoard<float>* KMEANS_EXACT_GPU_BOARD(
     const kmeans::SeedingProblem<float>& /*problem*/, std::int64_t /*most_seeds*/,
     std::string& why_not) {
+  require_home();
   why_not = "no seeds are pretended";
   return nullptr;
 }
