@@ -104,11 +104,11 @@ class Points {
   /// `threads` and `device` as for lloyd(), which also says what is thrown.
   Points(const float* points, std::int64_t n, std::int64_t d, int threads = 0,
          Device device = Device::cpu);
-  /// Points that stay in the memory of their GPU, on which all runs are made. float32 is used in place where it
-  /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
-  /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
-  /// done when they return. lloyd() and inertia() with weights copy the points to the host. Throws std::invalid_argument
-  /// where the points are elsewhere, std::runtime_error where no GPU can be used.
+  /// Points that stay in the memory of their GPU, on which all runs are made. float32 is used in place where it begins
+  /// at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
+  /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and
+  /// are done when they return. lloyd() and inertia() with weights copy the points to the host. Throws
+  /// std::invalid_argument where the points are elsewhere, std::runtime_error unless the first GPU can be used.
   explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();
   Points(Points&&) noexcept;

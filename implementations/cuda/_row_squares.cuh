@@ -15,8 +15,8 @@ struct SquaresTile {
   double of[kLanes][kLanes + 1];
 };
 
-/// What lanes of the first warp return is the sum over t < d of square(lane, t), for the first `rows` of them. kWarps: 1,
-/// or all that the block has, which all call.
+/// What lanes of the first warp return is the sum over t < d of square(lane, t), for the first `rows` of them.
+/// kWarps: 1, or all that the block has, which all call.
 template <int kWarps, class Square>
 __device__ inline double squares_of_rows(int rows, std::int64_t d, const Square& square,
                                          SquaresTile& tile) {
