@@ -69,54 +69,59 @@ class FamilyTimes {
     const double pairs = up(s_.n, 256) * up(s_.k, 16);
     const double alone = std::ceil(std::ceil(s_.n / 256) / gpu_.multiprocessors) *
                          gpu_.multiprocessors * 256 * up(s_.k, 16);
-    const double rate = gpu_.double_rate() / (3 * s_.d + 3.3);
+    const double rate = gpu_.double_rate() / (3 * s_.d + 4.6);
     const double assign =
-        std::max(pairs / (0.72 * rate), fills_twice() ? 0 : alone / (0.48 * rate));
-    const double queues = 1680 * std::min(1.0, (s_.d + 1) / 4) / (1 + s_.k / 200);
-    const double update = s_.n * (queues + 26 * (s_.d + 1)) / 1000 / gpu_.clock;
-    return 11e-6 + assign + std::max(update, 600 * s_.d / gpu_.clock);
+        std::max(pairs / (0.91 * rate), fills_twice() ? 0 : alone / (0.55 * rate));
+    const double queues = 1310 * std::min(1.0, (s_.d + 1) / 4) / (1 + s_.k / 200);
+    const double update = s_.n * (queues + 30 * (s_.d + 1)) / 1000 / gpu_.clock;
+    return 14e-6 + assign + std::max(update, 370 * s_.d / gpu_.clock);
   }
 
-  /// A graph of eleven nodes. The product with what is done again for undecided points, or where d is small the
-  /// minima; few coordinates leave more undecided. Then a look at the labels and what has moved.
+  /// A graph of eleven nodes. The product, at two thirds of its rate where half as many warps share a tile, with what
+  /// is done again for undecided points; few coordinates leave more of them. Then a look at the labels and what moved.
   [[nodiscard]] double tensor() const {
     const double tiles = std::ceil(s_.n / 256);
     const double turns = tiles / gpu_.multiprocessors;
     const double points = 256 * gpu_.multiprocessors * (turns < 8 ? std::ceil(turns) : turns);
-    const double product = up(s_.d + 4, 16) / (0.56 * gpu_.product_rate());
-    const double pair = std::max(product + 2.4 / gpu_.float_rate(), 10 / gpu_.float_rate());
-    const double open = s_.d <= 8 ? s_.n * s_.k * 10 / gpu_.float_rate() : 0;
+    const double rate = (s_.d > 332 ? 0.64 : 0.94) * gpu_.product_rate();
+    const double pair =
+        std::max(up(s_.d + 4, 16) / rate + 4 / gpu_.float_rate(), 5.8 / gpu_.float_rate());
     const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
-    const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
-    return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
+    const double rest = s_.n * (44 + 1.7 * s_.d) / 1000 / gpu_.clock;
+    return 32e-6 + std::max(points * up(s_.k, 128) * pair, copy) + made_again(15) + rest;
   }
 
   /// tensor(), and what keeps bounds of it, of all points in the first of ten iterations, then of `open` of them.
   [[nodiscard]] double hamerly(double open) const {
-    const double test = 20e-6 + s_.n * 28 / gpu_.bytes_per_second;
-    return test + (0.1 + 0.9 * open) * 1.05 * tensor();
+    const double test = 8e-6 + s_.n * 70 / gpu_.bytes_per_second;
+    return test + (0.1 + 0.9 * open) * 1.06 * tensor();
   }
 
   /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
   /// is written down; and the coordinates of points and of the centroids that bytes leave them.
   [[nodiscard]] double int8() const {
-    const double product = up(s_.d + 19, 32) / (0.8 * 2 * gpu_.product_rate());
-    const double pair = std::max(product, 10.5 / gpu_.float_rate());
-    const double open = s_.n * (0.7e-9 + 18 * s_.d / gpu_.bytes_per_second);
-    const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
-    return tensor() / 10 + 0.9 * (60e-6 + up(s_.n, 256) * up(s_.k, 128) * pair + open + rest);
+    const double product = up(s_.d + 19, 32) / (0.68 * 2 * gpu_.product_rate());
+    const double pair = std::max(product, 7.7 / gpu_.float_rate());
+    const double open = s_.n * (0.15e-9 + 12 * s_.d / gpu_.bytes_per_second);
+    const double rest = s_.n * (170 + 5 * s_.d) / 1000 / gpu_.clock;
+    return tensor() / 10 +
+           0.9 * (56e-6 + up(s_.n, 256) * up(s_.k, 128) * pair + made_again(44) + open + rest);
   }
 
-  /// Two launches. Of a warp's 32 points some 200 instructions, and 300 for 64 centroids; somewhat more than
-  /// every second clock issues one; or the copy; and shared memory for what moves.
+  /// Two launches. A warp's 32 points take some 230 instructions, and for each centroid 2.5 per 16 coordinates, or 3.3
+  /// where a warp group multiplies; somewhat less than every second clock issues one, or every sixth where a warp is
+  /// alone. Or the copy takes longer. And shared memory for what moves.
   [[nodiscard]] double onepass() const {
     const double columns = s_.k <= 8 ? 8 : (s_.k <= 16 ? 16 : (s_.k <= 32 ? 32 : up(s_.k, 64)));
     const double steps = up(s_.d, 16) / 16;
-    const double instructions = 200 + columns * (4.2 + steps / 2);
-    const double issued = 0.55 * 4 * gpu_.multiprocessors * gpu_.clock;
-    const double copy = (32 * steps + 8) / (0.8 * gpu_.bytes_per_second);
-    const double moves = 0.085 * s_.d / gpu_.multiprocessors / gpu_.clock;
-    return 14e-6 + s_.n * (std::max(instructions / 32 / issued, copy) + moves);
+    const bool by_groups = gpu_.half_products > 1024 && s_.k > 64 && s_.d <= 64;
+    const double instructions = 230 + columns * (by_groups ? 3.3 : 2.5 * steps);
+    const double issued = 0.44 * 4 * gpu_.multiprocessors * gpu_.clock;
+    const double copy = (32 * steps + 8) / (0.7 * gpu_.bytes_per_second);
+    const double moves = 0.088 * s_.d / gpu_.multiprocessors / gpu_.clock;
+    const double pass =
+        std::max(s_.n * std::max(instructions / 32 / issued, copy), 6 * instructions / gpu_.clock);
+    return 8.7e-6 + pass + s_.n * moves;
   }
 
   /// Two operations a coordinate and four a pair; shared memory for what moves; each block brings its sums to the
@@ -124,23 +129,25 @@ class FamilyTimes {
   [[nodiscard]] double resident() const {
     const double operations = s_.n * s_.k * (2 * s_.d + 4);
     if (operations <= static_cast<double>(tuning::kOperationsOfOneBlock)) {
-      return 2e-6 + operations / (gpu_.float_rate() / gpu_.multiprocessors);
+      return 1.8e-6 + operations / (0.23 * gpu_.float_rate() / gpu_.multiprocessors);
     }
     const double cells = s_.k * (s_.d + 1);
-    const double moves = s_.n * (s_.d + 1) * 0.65 / gpu_.multiprocessors / gpu_.clock;
-    const double sums = cells * 0.08 * gpu_.multiprocessors / gpu_.clock;
-    return 3.5e-6 + operations / (0.7 * gpu_.float_rate()) + sums + moves;
+    const double moves = s_.n * (s_.d + 1) * 0.26 / gpu_.multiprocessors / gpu_.clock;
+    const double sums = cells * 0.094 * gpu_.multiprocessors / gpu_.clock;
+    return 4.4e-6 + operations / (0.63 * gpu_.float_rate()) + sums + moves;
   }
 
   /// Four launches, and an order in the first iteration. `dimensions`: of the space that the points fill. With the
   /// distance of neighbouring centroids as the unit, the box of 32 points has a side of (32 k / n)^(1/d), and the
-  /// centroids less than about one from it are looked at.
+  /// centroids less than about one from it are looked at, one after the other by the same warp.
   [[nodiscard]] double tree(double dimensions) const {
     const double side = std::pow(32 * s_.k / s_.n, 1 / dimensions);
-    const double looked_at = std::min(s_.k, std::pow(2 + side, dimensions));
-    const double operations = 200 + looked_at * 22 * (s_.d + 3);
-    return 11.5e-6 +
-           s_.n * std::max(operations / gpu_.float_rate(), (4 * s_.d + 8) / gpu_.bytes_per_second);
+    const double looked_at = std::min(s_.k, std::pow(1 + side, dimensions));
+    const double operations = looked_at * 36 * (s_.d + 12);
+    const double alone = looked_at * 7 * (s_.d + 12) / gpu_.clock;
+    const double boxes = std::min(7.3 * s_.k, 15e3) / gpu_.clock;  // of the centroids
+    const double copy = s_.n * (4 * s_.d + 8) / gpu_.bytes_per_second;
+    return 10.6e-6 + s_.n * operations / gpu_.float_rate() + alone + boxes + copy;
   }
 
   /// The least that a family may take where points have structure: boxes part them as if their dimensions were
@@ -151,6 +158,10 @@ class FamilyTimes {
   }
 
  private:
+  /// Pairs of undecided points, of which two coordinates leave many: operations a pair there.
+  [[nodiscard]] double made_again(double operations) const {
+    return s_.d > 8 ? 0 : s_.n * s_.k * operations * std::pow(2 / s_.d, 4.35) / gpu_.float_rate();
+  }
   static double up(double value, double step) { return std::ceil(value / step) * step; }
   /// Has every multiprocessor two of cuda_exact's blocks?
   [[nodiscard]] bool fills_twice() const {

@@ -90,8 +90,7 @@ std::vector<Measured> measured_on(const char* machine,
 
 /// Those that the model was fitted to.
 const std::vector<Measured>& fitted() {
-  static const auto all =
-      measured_on("nvidia-h200", {"frontier", "ladder-gpu", "map", "gpu-extremes"});
+  static const auto all = measured_on("nvidia-h200-x2", {"gpu-choice", "ladder-gpu"});
   return all;
 }
 
@@ -112,7 +111,8 @@ TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
   auto all = fitted();
   std::ranges::move(measured_on("nvidia-h200-x4", {"frontier", "gpu-choice"}),
                     std::back_inserter(all));
-  std::ranges::move(measured_on("nvidia-h200", {"gpu-long"}), std::back_inserter(all));
+  std::ranges::move(measured_on("nvidia-h200", {"frontier", "map", "gpu-extremes", "gpu-long"}),
+                    std::back_inserter(all));
   for (const Measured& at : all) {
     if (at.seconds.size() < 2) continue;
     ++compared;
