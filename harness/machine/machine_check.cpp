@@ -398,6 +398,25 @@ void check_clock_source(const CheckScope& scope, Conditions& list) {
            : *source);
 }
 
+/// OpenBLAS takes processors that are newer than itself for old ones.
+void check_openblas(const CheckScope& scope, Conditions& list) {
+  if (scope.openblas_core.empty()) {
+    return add(list, "openblas", State::unknown, "there is none, or it names no processor");
+  }
+  static const std::set<std::string> kWithoutAvx{
+      "Katmai",       "Coppermine", "Northwood", "Prescott", "Banias", "Core2",
+      "Penryn",       "Dunnington", "Atom",      "Nehalem",  "Athlon", "Opteron",
+      "Opteron_SSE3", "Barcelona",  "Bobcat",    "Nano"};
+  const bool has_avx = scope.instructions.starts_with("avx");
+  const bool old = has_avx && kWithoutAvx.count(scope.openblas_core) != 0;
+  add(list, "openblas", judged(old),
+      old ? "it does not know this processor and uses kernels of a " + scope.openblas_core +
+                ", without AVX: matrix products take many times as long as with a newer OpenBLAS, "
+                "and "
+                "so do variants that use them"
+          : "kernels of " + scope.openblas_core);
+}
+
 void check_scarce_memory(const CheckScope& scope, std::optional<double> stall,
                          std::optional<std::int64_t> swapped, double seconds, bool watched,
                          Conditions& list) {
@@ -586,6 +605,12 @@ CheckScope check_scope(int threads, const json& machine) {
     const json uuid = machine.at("gpus").front().value("uuid", json());
     if (uuid.is_string()) scope.gpu_uuid = uuid.get<std::string>();
   }
+  const auto text = [&](std::initializer_list<const char*> keys) {
+    const json& found = member(machine, keys);
+    return found.is_string() ? found.get<std::string>() : std::string();
+  };
+  scope.instructions = text({"cpu", "instructions"});
+  scope.openblas_core = text({"libraries", "openblas", "core"});
   return scope;
 }
 
@@ -716,6 +741,7 @@ std::vector<Condition> MachineWatch::conditions(double seconds) const {
   check_siblings(scope_, list);
   check_memory_settings(scope_, list);
   check_clock_source(scope_, list);
+  check_openblas(scope_, list);
   if (!scope_.gpu_uuid.empty()) {
     for (auto& condition : detail::gpu_conditions(gpu_state(scope_.gpu_uuid),
                                                   detail::gpu_settings(scope_.gpu_uuid))) {
@@ -741,18 +767,31 @@ std::vector<Condition> check_machine(const CheckScope& scope, double seconds) {
 }
 
 const std::vector<std::string>& check_names() {
-  static const std::vector<std::string> kNames{"cpu_use",         "load",
-                                               "cpu_pressure",    "steal",
-                                               "cpu_quota",       "thermal",
-                                               "memory",          "io_pressure",
-                                               "governor",        "boost",
-                                               "clock_limit",     "smt",
-                                               "numa_balancing",  "huge_pages",
-                                               "clock_source",    "gpu",
-                                               "gpu_processes",   "gpu_use",
-                                               "gpu_throttle",    "gpu_clocks",
-                                               "gpu_power_limit", "gpu_temperature",
-                                               "gpu_ecc",         "gpu_persistence",
+  static const std::vector<std::string> kNames{"cpu_use",
+                                               "load",
+                                               "cpu_pressure",
+                                               "steal",
+                                               "cpu_quota",
+                                               "thermal",
+                                               "memory",
+                                               "io_pressure",
+                                               "governor",
+                                               "boost",
+                                               "clock_limit",
+                                               "smt",
+                                               "numa_balancing",
+                                               "huge_pages",
+                                               "clock_source",
+                                               "openblas",
+                                               "gpu",
+                                               "gpu_processes",
+                                               "gpu_use",
+                                               "gpu_throttle",
+                                               "gpu_clocks",
+                                               "gpu_power_limit",
+                                               "gpu_temperature",
+                                               "gpu_ecc",
+                                               "gpu_persistence",
                                                "gpu_code"};
   return kNames;
 }

@@ -31,10 +31,12 @@ nlohmann::json to_json(const std::vector<Condition>& conditions);
 
 /// Whose conditions are looked at.
 struct CheckScope {
-  std::string root;       ///< Put before every absolute path; empty but in tests.
-  std::vector<int> cpus;  ///< That the process may use.
-  int threads = 1;        ///< That a parallel variant will have.
-  std::string gpu_uuid;   ///< Of the GPU in use; empty without one.
+  std::string root;             ///< Put before every absolute path; empty but in tests.
+  std::vector<int> cpus;        ///< That the process may use.
+  int threads = 1;              ///< That a parallel variant will have.
+  std::string gpu_uuid;         ///< Of the GPU in use; empty without one.
+  std::string instructions{};   ///< The processor's widest, as in the machine's fingerprint.
+  std::string openblas_core{};  ///< Whose kernels OpenBLAS uses here; empty where there is none.
 };
 
 /// That of this process, with so many threads, and the GPU in use or else the first one of the

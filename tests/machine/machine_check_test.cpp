@@ -43,6 +43,8 @@ class MachineCheckTest : public ::testing::Test {
     scope_.root = folder_.string();
     scope_.cpus = {0, 1};
     scope_.threads = 2;
+    scope_.instructions = "avx512";
+    scope_.openblas_core = "SkylakeX";
     quiet_tree();
   }
   void write(const std::string& path, const std::string& text) const {
@@ -149,6 +151,18 @@ TEST_F(MachineCheckTest, AQuietMachineIsGood) {
   EXPECT_EQ(find(conditions, "thermal").detail, "not throttled now; 9 events since the start");
   EXPECT_EQ(find(conditions, "huge_pages").detail, "madvise");
   EXPECT_THAT(doubtful(conditions), IsEmpty());
+}
+
+TEST_F(MachineCheckTest, OpenBlasKernelsOfAnOlderProcessorAreDoubted) {
+  EXPECT_EQ(find(watch(), "openblas").detail, "kernels of SkylakeX");
+  for (const char* old : {"Prescott", "Nehalem"}) {
+    scope_.openblas_core = old;
+    expect_doubt(watch(), "openblas", std::string("kernels of a ") + old + ", without AVX");
+  }
+  scope_.instructions = "sse2";
+  EXPECT_EQ(find(watch(), "openblas").state, State::good) << "they are its own";
+  scope_.openblas_core.clear();
+  EXPECT_EQ(find(watch(), "openblas").state, State::unknown);
 }
 
 TEST_F(MachineCheckTest, OthersAtWorkAreCountedAndNotNamed) {
@@ -281,6 +295,7 @@ TEST_F(MachineCheckTest, WhatIsNotToldIsUnknown) {
   fs::remove_all(folder_ / "proc");
   fs::remove_all(folder_ / "sys");
   fs::create_directories(folder_ / "proc");
+  scope_.openblas_core.clear();
   const std::set<std::string> harmless{"cpu_quota"};  // no control groups: no quota
   for (const auto& condition : watch()) {
     if (harmless.count(condition.check) != 0) continue;
