@@ -21,14 +21,17 @@ namespace {
 /// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
 /// than its brute force, sorting points into boxes. Measured on a processor with AVX-512.
 inline double dearer_setup(const kmeans::Shape& shape) {
-  return shape.d <= 8 ? 350 + 45 * static_cast<double>(shape.d) : 0;
+  return shape.d <= 8 ? 120 + 22 * static_cast<double>(shape.d) : 0;
 }
 
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
-  const double iteration = kmeans::openmp::FamilyCosts(shape).brute(bytes);
-  // Boxes save nearly everything from the first iteration on; a single one is no time for a change.
-  return iterations > 1 && static_cast<double>(iterations) * iteration > dearer_setup(shape)
+  const kmeans::openmp::FamilyCosts costs(shape);
+  const bool few = kmeans::openmp::surely_tree(shape, bytes);
+  // Boxes of more coordinates may save nearly everything from the first iteration on; a single one is no time for a
+  // change.
+  const double saved = costs.brute(bytes) - (few ? costs.tree_of_few() : 0);
+  return iterations > 1 && static_cast<double>(iterations) * saved > dearer_setup(shape)
              ? "openmp_best"
              : kmeans::openmp::brute_family(shape, bytes);
 }

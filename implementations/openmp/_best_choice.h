@@ -88,6 +88,13 @@ struct FamilyCosts {
     return 3 + std::min(0.04 * s.k, 12.0) + computed * s.k * 0.6;
   }
 
+  /// The same by shape alone, where points have no structure and coordinates are few: boxes that a border between
+  /// clusters crosses, fewer the more points a cluster has. Of an AVX-512 Xeon.
+  [[nodiscard]] double tree_of_few() const {
+    const double clusters_a_point = s.k / std::max(s.n, 1.0);
+    return 1 + 12 * std::pow(s.k, 0.25) * std::pow(clusters_a_point, 0.75 / s.d);
+  }
+
   /// openmp_hamerly and openmp_yinyang: bounds follow their centroids; where they cross, a row is read
   /// and the point's own distance formed, and where they still cross those to others: to all, or to
   /// those of some groups, which costs more.
@@ -136,15 +143,16 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
   return costs.prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
 }
 
-/// Boxes separate centroids whatever the points are.
-inline bool surely_tree(const Shape& shape) {
-  return shape.d <= 3 || (shape.d == 4 && (shape.k > 4 || shape.n >= 32768));
+/// With few coordinates boxes separate centroids whatever the points are, unless these are few for each.
+inline bool surely_tree(const Shape& shape, const std::string& int8_instructions) {
+  const FamilyCosts costs(shape);
+  return shape.d <= 4 && costs.tree_of_few() < costs.brute(int8_instructions);
 }
 
 /// Whether boxes do is to be seen from some of the points. Few points are not worth the look, and few
 /// centroids not the boxes.
 inline bool perhaps_tree(const Shape& shape) {
-  return !surely_tree(shape) && shape.d <= 8 && shape.k > 8 && shape.n >= 4096;
+  return shape.d > 4 && shape.d <= 8 && shape.k > 8 && shape.n >= 4096;
 }
 
 /// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as

@@ -16,6 +16,7 @@
 #include "harness/exact_step.h"
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_box_tree.h"
 #include "implementations/openmp/_candidates.h"
 #include "implementations/openmp/_packed.h"
@@ -46,7 +47,7 @@ class TreeLloyd : public Team<float, Walker> {
     if (!knows_points_of(problem)) tree_ = BoxTree(problem, problem.threads);
     kernels_ = TreeKernels::of(d);
     margins_ = Margins::of(d);
-    form_team(problem, threads_for(n, problem.threads));
+    form_team(problem, threads_for(problem.shape, problem.threads));
     seen_ = SeenCentroids(threads_);
     part_level_ = 0;
     while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
@@ -78,17 +79,18 @@ class TreeLloyd : public Team<float, Walker> {
 
   static double bytes(const Shape& shape, int given_threads) {
     const Sizes s = shape;
-    const int threads = threads_for(shape.n, given_threads);
+    const int threads = threads_for(shape, given_threads);
     const double depth = 2 + std::max(0.0, std::log2(s.n / kLeafPoints));
     return BoxTree::bytes(s) + TreeLabels::bytes(s, threads) + 8 * s.k * s.d +
            4 * (1 + threads * (depth + 2)) * (s.k + 32) * (s.d + 1);
   }
 
  private:
-  /// A barrier takes about as long as a few thousand points.
-  static int threads_for(std::int64_t n, int threads) {
-    constexpr std::int64_t kPointsPerThread = 20000;
-    return static_cast<int>(std::clamp<std::int64_t>(n / kPointsPerThread, 1, threads));
+  /// Each has some times as much to do as its barriers take.
+  static int threads_for(const Shape& shape, int threads) {
+    constexpr double kNanoseconds = 20000;  // of a thread's points
+    const double work = static_cast<double>(shape.n) * FamilyCosts(shape).tree_of_few();
+    return static_cast<int>(std::clamp(work / kNanoseconds, 1.0, static_cast<double>(threads)));
   }
 
   static constexpr float kUnknown = std::numeric_limits<float>::infinity();

@@ -55,8 +55,8 @@ struct Families {
     // Its nodes have sums without weights.
     const bool tree_takes =
         !weighted && kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
-    if (tree_takes && surely_tree(shape)) return {.tree = "openmp_tree"};
     Families families{.int8 = int8_instructions(shape.d)};
+    if (tree_takes && surely_tree(shape, families.int8)) return {.tree = "openmp_tree"};
     families.brute = brute_family(shape, families.int8);
     if (tree_takes && perhaps_tree(shape)) families.tree = "openmp_tree";
     if (scouts(shape, threads) > 0) {

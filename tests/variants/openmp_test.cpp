@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "harness/variants/registry.h"
 #include "harness/verify/battery.h"
 #include "implementations/openmp/_best_choice.h"
+#include "implementations/openmp/_best_sample.h"
 #include "implementations/openmp/_family.h"
 #include "tests/support/scoped.h"
 
@@ -604,6 +606,41 @@ TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
             0.5);
 }
 
+TEST(OpenmpBest, TheNearestRowsAreThoseOfAllDistances) {
+  for (const std::int64_t n : {3, 128, 5000, 70000}) {
+    Random random(n);
+    std::vector<float> points(n * 5);
+    // Many equal rows, and equal distances.
+    for (float& one : points) one = std::floor(10 * static_cast<float>(random.uniform()));
+    Problem<float> problem;
+    problem.shape = {n, 5, 1};
+    problem.points = points.data();
+    const auto distance = [&](std::int64_t i, std::int64_t from) {
+      float sum = 0;
+      for (int t = 0; t < 5; ++t) {
+        const float difference = points[i * 5 + t] - points[from * 5 + t];
+        sum += difference * difference;
+      }
+      return sum;
+    };
+    for (const std::int64_t from : {std::int64_t{0}, n / 2, n - 1}) {
+      std::vector<float> all;
+      for (std::int64_t i = 0; i < n; ++i) all.push_back(distance(i, from));
+      std::sort(all.begin(), all.end());
+      all.resize(std::min<std::int64_t>(n, 128));
+      std::vector<float> found;
+      std::set<std::int64_t> rows;
+      for (const std::int64_t row : openmp::nearest_rows(problem, from, 128)) {
+        found.push_back(distance(row, from));
+        rows.insert(row);
+      }
+      std::sort(found.begin(), found.end());
+      EXPECT_EQ(found, all) << n << ", " << from;
+      EXPECT_EQ(rows.size(), found.size()) << "a row twice";
+    }
+  }
+}
+
 TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
@@ -622,12 +659,18 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
             "openmp_int8");  // dearer at most by pauses
   EXPECT_EQ(brute_family({100000, 48, 4}, "avx512vnni"), "openmp_exact");  // points bind, not pairs
   EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");   // barriers bind
-  EXPECT_TRUE(surely_tree({100, 2, 5}));
-  EXPECT_FALSE(surely_tree({10000, 4, 4}));  // few points and centroids: a walk costs more
-  EXPECT_TRUE(surely_tree({10000, 4, 5}));
+  for (const Shape& few : {Shape{64000, 2, 4}, {16000, 2, 16}, {64000, 3, 1024}, {64000, 4, 64}}) {
+    EXPECT_TRUE(surely_tree(few, "avx512vnni")) << few.n << ", " << few.d << ", " << few.k;
+  }
+  // Few points for each centroid: a walk costs more.
+  for (const Shape& few : {Shape{300, 2, 5}, {1000, 3, 64}, {16000, 4, 16}, {10000, 4, 64}}) {
+    EXPECT_FALSE(surely_tree(few, "avx512vnni")) << few.n << ", " << few.d << ", " << few.k;
+  }
+  EXPECT_FALSE(surely_tree({1000000, 5, 64}, "avx512vnni")) << "the points decide";
   EXPECT_FALSE(perhaps_tree({100, 8, 50}));    // too few points to look at some first
   EXPECT_FALSE(perhaps_tree({100000, 8, 8}));  // too few centroids
   EXPECT_TRUE(perhaps_tree({100000, 8, 9}));
+  EXPECT_FALSE(perhaps_tree({100000, 4, 9})) << "the shape decides";
   EXPECT_FALSE(perhaps_tree(wide));
   EXPECT_EQ(scouts({1000, 16, 256}, 2), 0);
   EXPECT_EQ(scouts(wide, 2), 390);  // one of 256
