@@ -104,7 +104,7 @@ def sentences_of(
             sentences.append(f"{named}Found: {listed(found, limit=12)}.")
     sentences += _notes([study for study in studies if study["study"] != FIT])
     absent = [name for name in names_of(figure) if name not in {s["name"] for s in studies}]
-    if absent:
+    if absent and not result.complete:  # else they are of another scale
         sentences.append(f"Not part of this run: {listed(absent)}.")
     return [*dict.fromkeys(sentences), *captions.closing(result)]
 
