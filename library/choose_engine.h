@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which of the suite's exact variants a call takes: openmp_best, which chooses among all families on its
-// way, or, where the iterations are too few to pay for what it sets up, its family of brute force alone.
+// way; up to four coordinates openmp_tree, which it would choose; or, where the iterations are too few to pay for what
+// these set up, brute force.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +19,19 @@ namespace kmeans_exact {
 // Unnamed on purpose: compiled with different options.
 namespace {
 
-/// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
-/// than its brute force, sorting points into boxes. Measured on a processor with AVX-512.
-inline double dearer_setup(const kmeans::Shape& shape) {
-  return shape.d <= 8 ? 120 + 22 * static_cast<double>(shape.d) : 0;
-}
-
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
+  const std::string brute = kmeans::openmp::brute_family(shape, bytes);
+  if (iterations == 1) return brute;  // no time for a change
+  if (shape.d <= 4) {
+    const bool tree = kmeans::openmp::surely_tree(shape, bytes) &&
+                      kmeans::openmp::tree_pays(shape, bytes, iterations);
+    return tree ? "openmp_tree" : brute;
+  }
+  // Boxes may save nearly everything from the first iteration on.
   const kmeans::openmp::FamilyCosts costs(shape);
-  const bool few = kmeans::openmp::surely_tree(shape, bytes);
-  // Boxes of more coordinates may save nearly everything from the first iteration on; a single one is no time for a
-  // change.
-  const double saved = costs.brute(bytes) - (few ? costs.tree_of_few() : 0);
-  return iterations > 1 && static_cast<double>(iterations) * saved > dearer_setup(shape)
-             ? "openmp_best"
-             : kmeans::openmp::brute_family(shape, bytes);
+  const double most = static_cast<double>(iterations) * costs.brute(bytes);
+  return shape.d > 8 || most > costs.tree_setup() ? "openmp_best" : brute;
 }
 
 inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads) {

@@ -73,6 +73,8 @@ inline KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_
     if (kmeans_exact_gpu::make_engine(problem, made, why_not)) return KeptEngine(made, true);
     if (device == Device::gpu) kmeans_exact_checks::refuse_gpu(why_not);
   }
+  // The tree, which many iterations of few coordinates pay for, has no weights.
+  if (problem.is_counted() && problem.shape.d <= 4) iterations = 1;
   kmeans_exact_levels::level_of_this_processor().make(problem.shape, iterations, problem.threads,
                                                       made);
   return KeptEngine(made);

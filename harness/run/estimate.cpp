@@ -59,7 +59,10 @@ double full_rate_of(const std::string& variant, const Shape& shape) {
       Rate{"openmp_blocks", kVectorRate}, Rate{"blas_gemm", kVectorRate},
       Rate{"eigen_gemm", kVectorRate},    Rate{"openmp_int8", kBytesRate},
       Rate{"openmp_tree", kBoxesRate},    Rate{"openmp_best", kBytesRate}};
-  if (variant == "openmp_best" && shape.d <= 4) return kBoxesRate;  // it takes the tree
+  // It takes the tree where centroids have many points each, or are many.
+  if (variant == "openmp_best" && shape.d <= 4) {
+    return shape.k >= 256 || shape.n >= 4096 * shape.k ? kBoxesRate : kFusedRate;
+  }
   const auto* found = std::find_if(kRates.begin(), kRates.end(),
                                    [&](const Rate& rate) { return variant == rate.variant; });
   return found != kRates.end() ? found->rate : 0;

@@ -46,13 +46,13 @@ struct FamilyCosts {
   }
 
   /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
-  /// float32; NEON's products are not measured. Where both cost about the same, bytes, from 16 centroids on
-  /// also where they cost up to a third more: between clusters apart they leave little open and take down to
-  /// 0.7 of the time, and where they leave much they are paused, which costs some 5 %, seldom 10.
+  /// float32; NEON's products are not measured. Where both cost about the same, bytes, from 16 centroids and
+  /// 4 096 points on also where they cost up to a third more: between clusters apart they leave little open and
+  /// take down to 0.7 of the time, and where they leave much they are paused, which costs some 5 %, seldom 10.
   [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
     if (instructions == "avx2") return prefers_pairs();
     const bool fast = instructions.starts_with("avx") || instructions == "amx";
-    return fast && int8(instructions) < (s.k < 16 ? 1.1 : 1.35) * exact();
+    return fast && int8(instructions) < (s.k < 16 || s.n < 4096 ? 1.1 : 1.35) * exact();
   }
   /// The same of pairs of bytes, by nanoseconds of a Zen 3: seven bits leave more open than eight.
   [[nodiscard]] bool prefers_pairs() const {
@@ -114,8 +114,9 @@ struct FamilyCosts {
     return std::max(15 + compared, 10 + 0.5 * s.d);
   }
 
-  /// What copies of the points take to make.
+  /// What copies of the points take to make; the tree's, beyond those of brute force.
   [[nodiscard]] double brute_setup() const { return 2 * s.d; }
+  [[nodiscard]] double tree_setup() const { return 120 + 22 * s.d; }
   [[nodiscard]] double bounded_setup() const { return 5 + 1.3 * s.d; }
 
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
@@ -143,10 +144,18 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
   return costs.prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
 }
 
-/// With few coordinates boxes separate centroids whatever the points are, unless these are few for each.
+/// With few coordinates boxes separate centroids whatever the points are, unless each centroid has few points.
 inline bool surely_tree(const Shape& shape, const std::string& int8_instructions) {
   const FamilyCosts costs(shape);
   return shape.d <= 4 && costs.tree_of_few() < costs.brute(int8_instructions);
+}
+
+/// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
+inline bool tree_pays(const Shape& shape, const std::string& int8_instructions,
+                      std::int64_t iterations) {
+  const FamilyCosts costs(shape);
+  const double saved = costs.brute(int8_instructions) - costs.tree_of_few();
+  return static_cast<double>(iterations) * saved > costs.tree_setup();
 }
 
 /// Whether boxes do is to be seen from some of the points. Few points are not worth the look, and few
@@ -158,7 +167,8 @@ inline bool perhaps_tree(const Shape& shape) {
 /// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as
 /// boxes at their edges are larger, and the reach of its points is not known in a first iteration.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed) {
-  return 1.1 * costs.tree(0.6 * computed) < brute;
+  constexpr double kWorthASetup = 2;  // nanoseconds in each of a hundred iterations
+  return 1.1 * (costs.tree(0.5 * computed) + kWorthASetup) < brute;
 }
 
 /// Groups of centroids with bounds of their own pay for themselves where distances to all cost much.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -26,38 +27,74 @@ inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int6
   return points;
 }
 
-/// The `wanted` points nearest to one of them, itself among them, in no order; all if there are no more.
-inline std::vector<std::int64_t> nearest_rows(const Problem<float>& problem, std::int64_t centre,
-                                              std::int64_t wanted) {
+/// As many centres of neighbourhoods at most: their distances to a point fill a register.
+inline constexpr std::int64_t kMaxPlaces = 8;
+
+/// Of each centre, a row, the `wanted` points nearest to it, itself among them, in no order; all if there are no more.
+inline std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& problem,
+                                                           const std::vector<std::int64_t>& centres,
+                                                           std::int64_t wanted) {
+  using Distances = std::array<float, kMaxPlaces>;
   using Near = std::pair<float, std::int64_t>;
   const auto [n, d, k, precision] = problem.shape;
   const float* const points = problem.points;
-  const auto distance = [&, d = d](std::int64_t i) {
-    float sum = 0;
-    for (std::int64_t t = 0; t < d; ++t) {
-      const float difference = points[i * d + t] - points[centre * d + t];
-      sum += difference * difference;
-    }
-    return sum;
-  };
-  // Only points that are as near as the nearest of a sample need be compared: some hundred.
-  const std::int64_t stride = std::max<std::int64_t>(1, n / 4096);
-  std::vector<float> sample;
-  for (std::int64_t i = 0; i < n; i += stride) sample.push_back(distance(i));
-  const auto rank = std::min<std::int64_t>(std::ssize(sample) - 1, 4 * wanted / stride + 8);
-  std::nth_element(sample.begin(), sample.begin() + rank, sample.end());
-  std::vector<Near> found;
-  for (float limit = sample[rank]; std::ssize(found) < std::min(wanted, n);
-       limit = std::numeric_limits<float>::infinity()) {
-    found.clear();
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (const float one = distance(i); one <= limit) found.emplace_back(one, i);
+  const auto places = centres.size();
+  std::vector<float> packed(d * kMaxPlaces);
+  for (std::int64_t t = 0; t < d; ++t) {
+    for (std::size_t place = 0; place < places; ++place) {
+      packed[t * kMaxPlaces + static_cast<std::int64_t>(place)] = points[centres[place] * d + t];
     }
   }
+  const auto distances = [points, table = packed.data(), d = d](std::int64_t i) {
+    float sums[kMaxPlaces] = {};
+    for (std::int64_t t = 0; t < d; ++t) {
+      const float coordinate = points[i * d + t];
+      const float* const row = table + t * kMaxPlaces;
+      for (int place = 0; place < kMaxPlaces; ++place) {
+        const float difference = coordinate - row[place];
+        sums[place] += difference * difference;
+      }
+    }
+    return std::to_array(sums);
+  };
+  // Only points that are as near as the nearest of a sample need be compared: a few of a thousand.
+  const std::int64_t stride = std::max<std::int64_t>(1, n / 1024);
+  std::vector<Distances> sample;
+  for (std::int64_t i = 0; i < n; i += stride) sample.push_back(distances(i));
+  const auto rank = std::min<std::int64_t>(std::ssize(sample) - 1, 4 * wanted / stride + 8);
+  constexpr float kNobody = -1;
+  Distances limits;
+  limits.fill(kNobody);
+  for (std::size_t place = 0; place < places; ++place) {
+    const auto nearer = [&](const Distances& a, const Distances& b) { return a[place] < b[place]; };
+    std::nth_element(sample.begin(), sample.begin() + rank, sample.end(), nearer);
+    limits[place] = sample[rank][place];
+  }
   wanted = std::min(wanted, n);
-  std::nth_element(found.begin(), found.begin() + wanted - 1, found.end());
-  std::vector<std::int64_t> rows;
-  for (std::int64_t near = 0; near < wanted; ++near) rows.push_back(found[near].second);
+  std::vector<std::vector<Near>> found(places);
+  while (std::ranges::any_of(limits, [](float limit) { return limit != kNobody; })) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Distances here = distances(i);
+      bool any = false;
+      for (std::size_t place = 0; place < here.size(); ++place) any |= here[place] <= limits[place];
+      if (!any) continue;
+      for (std::size_t place = 0; place < places; ++place) {
+        if (here[place] <= limits[place]) found[place].emplace_back(here[place], i);
+      }
+    }
+    // Once more where the sample was misleading: with all points.
+    for (std::size_t place = 0; place < places; ++place) {
+      const bool enough = std::ssize(found[place]) >= wanted;
+      if (limits[place] != kNobody && !enough) found[place].clear();
+      limits[place] = enough ? kNobody : std::numeric_limits<float>::infinity();
+    }
+  }
+  std::vector<std::vector<std::int64_t>> rows(places);
+  for (std::size_t place = 0; place < places; ++place) {
+    auto& near = found[place];
+    std::nth_element(near.begin(), near.begin() + wanted - 1, near.end());
+    for (std::int64_t one = 0; one < wanted; ++one) rows[place].push_back(near[one].second);
+  }
   return rows;
 }
 
@@ -65,13 +102,15 @@ inline std::vector<std::int64_t> nearest_rows(const Problem<float>& problem, std
 /// points are as small there as those about all. Every point that is looked through costs a distance.
 inline std::vector<float> neighbourhoods(const Problem<float>& problem) {
   constexpr std::int64_t kNeighbours = 128;
-  constexpr std::int64_t kMax = 8;
   const auto [n, d, k, precision] = problem.shape;
-  const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMax);
-  std::vector<float> points;
+  const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMaxPlaces);
+  std::vector<std::int64_t> centres;
   for (std::int64_t place = 0; place < count; ++place) {
-    const std::int64_t centre = (2 * place + 1) * n / (2 * count);
-    for (const std::int64_t near : nearest_rows(problem, centre, kNeighbours)) {
+    centres.push_back((2 * place + 1) * n / (2 * count));
+  }
+  std::vector<float> points;
+  for (const auto& rows : nearest_rows(problem, centres, kNeighbours)) {
+    for (const std::int64_t near : rows) {
       const float* row = problem.points + near * d;
       points.insert(points.end(), row, row + d);
     }

@@ -50,8 +50,8 @@ class TreeLloyd : public Team<float, Walker> {
     form_team(problem, threads_for(problem.shape, problem.threads));
     seen_ = SeenCentroids(threads_);
     part_level_ = 0;
-    while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
-      ++part_level_;
+    while (threads_ > 1 && part_level_ + 2 < tree_.levels() && parts() < std::int64_t{8} * threads_)
+      ++part_level_;  // not down to leaves, which are given away together where one cluster has them
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
     labels_ = TreeLabels(problem, tree_, threads_);
     reach_ = AlignedArray<float>(2 * tree_.leaves());
@@ -86,7 +86,7 @@ class TreeLloyd : public Team<float, Walker> {
   }
 
  private:
-  /// Each has some times as much to do as its barriers take.
+  /// Each gets several times as much work as its barriers cost.
   static int threads_for(const Shape& shape, int threads) {
     constexpr double kNanoseconds = 20000;  // of a thread's points
     const double work = static_cast<double>(shape.n) * FamilyCosts(shape).tree_of_few();

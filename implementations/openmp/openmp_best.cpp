@@ -3,9 +3,9 @@
 // Flags: -ffp-contract=off
 //
 // Idea:      the exact variants of this folder as families, of which one is at work: chosen by
-//            shape and instructions; for 5 to 8 coordinates by what boxes show in neighbourhoods of
-//            some points, in setup; and changed where a sample of points, which follows the centroids behind
-//            bounds, shows that bounds would save more than the change costs
+//            shape and instructions, and up to 4 coordinates by the iterations to come; for 5 to 8 by what
+//            boxes show in neighbourhoods of some points, in setup; and changed where a sample of points, which
+//            follows the centroids behind bounds, shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is shared by the threads as well
 // Memory:    that of the family at work, which is set up when it begins; one that was left is kept
 //            where both together are no more than twice the points
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -36,8 +37,17 @@ using kmeans::Problem;
 using kmeans::Progress;
 using kmeans::Shape;
 
+/// Looked up once, since small problems are solved in less time than that takes; by each thread, so that no child of a
+/// fork finds a lock that nobody will open.
+const kmeans::Registration& registered(const std::string& name) {
+  thread_local std::map<std::string, kmeans::Registration> known;
+  const auto found = known.find(name);
+  return found != known.end() ? found->second
+                              : known.emplace(name, kmeans::registered_variant(name)).first->second;
+}
+
 std::unique_ptr<Family<float>> make_family(const std::string& name) {
-  auto variant = kmeans::registered_variant(name).factory.make_float(Precision::f32);
+  auto variant = registered(name).factory.make_float(Precision::f32);
   if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
     throw std::logic_error(name + " is not a family of exact variants");
   }
@@ -53,12 +63,12 @@ struct Families {
 
   static Families of(const Shape& shape, int threads, bool weighted = false) {
     // Its nodes have sums without weights.
-    const bool tree_takes =
-        !weighted && kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
+    const bool tree_takes = !weighted && registered("openmp_tree").traits.supports(shape).ok;
     Families families{.int8 = int8_instructions(shape.d)};
-    if (tree_takes && surely_tree(shape, families.int8)) return {.tree = "openmp_tree"};
     families.brute = brute_family(shape, families.int8);
-    if (tree_takes && perhaps_tree(shape)) families.tree = "openmp_tree";
+    if (tree_takes && (surely_tree(shape, families.int8) || perhaps_tree(shape))) {
+      families.tree = "openmp_tree";
+    }
     if (scouts(shape, threads) > 0) {
       families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
     }
@@ -68,7 +78,7 @@ struct Families {
 
 double bytes_of(const std::string& family, const Shape& shape, int threads) {
   if (family.empty()) return 0;
-  return kmeans::registered_variant(family).traits.memory_bytes(shape, threads);
+  return registered(family).traits.memory_bytes(shape, threads);
 }
 
 /// Is there memory for two families, the one in use and the one that ran before?
@@ -101,8 +111,14 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     names_ = shape.n > 0 ? Families::of(shape, problem.threads, weighted)
                          : Families{.brute = "openmp_exact"};
     brute_cost_ = FamilyCosts(shape).brute(names_.int8);
-    if (!names_.tree.empty() && !names_.brute.empty()) choose_by_neighbourhoods();
-    const std::string name = names_.tree.empty() ? names_.brute : names_.tree;
+    const bool by_shape = surely_tree(shape, names_.int8);
+    if (!names_.tree.empty() && !by_shape) choose_by_neighbourhoods();
+    // Few iterations may have to do, of which nothing is known yet.
+    tree_later_ = !names_.tree.empty() && by_shape && !tree_pays(shape, names_.int8, kAlways);
+    if (tree_later_) names_.brute = "openmp_exact";  // bytes take as long to set up as the tree
+    if (!names_.tree.empty() && !tree_later_) names_.brute.clear();
+    const std::string name = names_.brute.empty() ? names_.tree : names_.brute;
+    iterations_ = 0;
     bounded_.reset();
     if (first_ && name == first_name_) {
       first_->setup(problem);
@@ -119,6 +135,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       bounded_.reset();
       begin_with(first_, names_.brute);
     }
+    take_tree_for(iterations_);  // as many as in the run that ends
     at_work_ = first_.get();
     at_work_->reset(centroids);
     open_ = 1;
@@ -136,6 +153,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void step(std::int64_t iterations) override {
     distances_ = 0;
     earlier_ = iterations_;
+    begin_with_tree_for(iterations);
     looks_.begin(iterations);
     while (iterations > 0) iterations -= go_on({}, iterations, iterations).iterations;
   }
@@ -143,6 +161,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// How many there will be is not known: as many again as there have been, it is assumed.
   Stopped step_until(const Stopping& when, std::int64_t most) override {
     distances_ = 0;
+    begin_with_tree_for(std::min(most, kExpected));
     Stopped all;
     while (all.iterations < most && !all.settled && !all.within_shift) {
       earlier_ = iterations_;
@@ -211,6 +230,26 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     family.reset();  // before another takes memory
     family = make_family(name);
     family->setup(problem_);
+  }
+
+  /// Instead of brute force, between two runs, if it pays within so many iterations.
+  void take_tree_for(std::int64_t iterations) {
+    if (!tree_later_ || !tree_pays(problem_.shape, names_.int8, iterations)) return;
+    tree_later_ = false;
+    names_.brute.clear();
+    first_name_ = names_.tree;
+    begin_with(first_, first_name_);
+  }
+
+  /// The same at the beginning of a run: later it would not know which labels change.
+  void begin_with_tree_for(std::int64_t iterations) {
+    if (!tree_later_ || iterations_ > 0) return;
+    const std::int64_t kd = problem_.shape.k * problem_.shape.d;
+    const std::vector<float> centroids(at_work_->centroids(), at_work_->centroids() + kd);
+    take_tree_for(iterations);
+    if (tree_later_) return;
+    at_work_ = first_.get();
+    at_work_->reset(centroids.data());
   }
 
   void prepare_scout() {
@@ -358,8 +397,12 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     wait_until_ = 2 * iterations_ + 16;
   }
 
+  static constexpr std::int64_t kAlways = 2;     // iterations that any run has
+  static constexpr std::int64_t kExpected = 50;  // of a run that stops by itself
+
   Problem<float> problem_;
   Families names_;
+  bool tree_later_ = false;  // instead of brute force, if enough iterations are to come
   std::unique_ptr<Family<float>> first_;  // brute force, or the tree
   std::string first_name_;
   std::unique_ptr<Family<float>> bounded_;  // from when it first pays
@@ -396,7 +439,7 @@ KMEANS_VARIANT(
       const double brute = bytes_of(families.brute, s, threads);
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});
-      // What is handed over; the order of all points by distance goes before there are families.
+      // What is handed over; points near a place in the sample go before there are families.
       return 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d) +
              (keeps_both(families, s, threads) ? std::max(one, brute + bounded) : one);
     })

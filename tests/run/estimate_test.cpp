@@ -120,6 +120,8 @@ TEST(Estimate, KnowsWhoFormsDistancesOnBytesOrNotAtAll) {
   const Shape flat{500000, 3, 20000, Precision::f32};
   EXPECT_LT(seconds_of_first("openmp_tree", flat), 0.3 * seconds_of_first("openmp_exact", flat));
   EXPECT_EQ(seconds_of_first("openmp_best", flat), seconds_of_first("openmp_tree", flat));
+  const Shape few{16000, 4, 16, Precision::f32};
+  EXPECT_EQ(seconds_of_first("openmp_best", few), seconds_of_first("openmp_exact", few));
 }
 
 TEST(Estimate, CountsWhatIsRunAlone) {

@@ -589,6 +589,72 @@ TEST(OpenmpBest, EqualsTheReferenceWhereItMayChange) {
   EXPECT_GT(changes, 0) << "none of the problems had it change to bounds";
 }
 
+TEST(OpenmpBest, TakesTheTreeWhereTheIterationsToComePayForIt) {
+  Random random(23);
+  const Case data =
+      make_case("normal", 20011, 3, 100, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  const auto expected = run("openmp_exact", data, 2, 60);
+  const auto families = [](const Variant<float>& instance) {
+    std::string text;
+    for (const auto& [what, value] : instance.library_info())
+      text += what == "families" ? value : "";
+    return text;
+  };
+  const auto begun = [&] {
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 2));
+    EXPECT_EQ(families(*instance), "openmp_exact, openmp_tree");
+    instance->reset(data.centroids.data());
+    return instance;
+  };
+  const auto is_after = [&](Variant<float>& instance, int steps) {
+    const State state = fetch(instance, data);
+    EXPECT_EQ(state.labels, expected[steps - 1].labels) << steps;
+    EXPECT_EQ(state.centroids, expected[steps - 1].centroids) << steps;
+  };
+  const auto few = begun();
+  few->step(3);
+  is_after(*few, 3);
+  few->step(57);  // in the middle it would not know which labels change
+  is_after(*few, 60);
+  EXPECT_EQ(families(*few), "openmp_exact, openmp_tree");
+  few->reset(data.centroids.data());  // as many again, presumably
+  EXPECT_EQ(families(*few), "openmp_tree");
+  few->step(60);
+  is_after(*few, 60);
+
+  const auto many = begun();
+  many->step(60);
+  is_after(*many, 60);
+  EXPECT_EQ(families(*many), "openmp_tree");
+  many->reset(data.centroids.data());
+  many->step(2);
+  is_after(*many, 2);
+
+  const auto stops = begun();
+  auto* const stopping = dynamic_cast<Stops<float>*>(stops.get());
+  ASSERT_NE(stopping, nullptr);
+  const Stopped made = stopping->step_until({.settled = true}, 1000);
+  EXPECT_EQ(families(*stops), "openmp_tree");
+  const auto by_single = begun();
+  std::int64_t count = 0;
+  while (count < 1000) {
+    by_single->step(1);
+    ++count;
+    if (by_single->progress().changed == 0) break;
+  }
+  EXPECT_EQ(made.iterations, count);
+  EXPECT_EQ(fetch(*stops, data).centroids, fetch(*by_single, data).centroids);
+
+  // Where two iterations pay for it, at once; and new points begin anew.
+  const Case dense =
+      make_case("dense", 20011, 3, 900, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  many->setup(problem_of(dense, 2));
+  EXPECT_EQ(families(*many), "openmp_tree");
+  many->setup(problem_of(data, 2));
+  EXPECT_EQ(families(*many), "openmp_exact, openmp_tree");
+}
+
 TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
   Random random(16);
   const auto share = [&](const Case& data) {
@@ -623,14 +689,17 @@ TEST(OpenmpBest, TheNearestRowsAreThoseOfAllDistances) {
       }
       return sum;
     };
-    for (const std::int64_t from : {std::int64_t{0}, n / 2, n - 1}) {
+    const std::vector<std::int64_t> centres{0, n / 2, n - 1};
+    const auto nearest = openmp::nearest_rows(problem, centres, 128);
+    for (std::size_t place = 0; place < centres.size(); ++place) {
+      const std::int64_t from = centres[place];
       std::vector<float> all;
       for (std::int64_t i = 0; i < n; ++i) all.push_back(distance(i, from));
       std::sort(all.begin(), all.end());
       all.resize(std::min<std::int64_t>(n, 128));
       std::vector<float> found;
       std::set<std::int64_t> rows;
-      for (const std::int64_t row : openmp::nearest_rows(problem, from, 128)) {
+      for (const std::int64_t row : nearest[place]) {
         found.push_back(distance(row, from));
         rows.insert(row);
       }
