@@ -3,6 +3,7 @@
 // The studies of the sources' errata, on sizes where the answer is known beforehand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -403,6 +404,37 @@ TEST(RunningSums, NeedMoreIterations) {
   for (const auto& row : output.rows) {
     EXPECT_GT(row["mean_iterations_running"], row["mean_iterations_right"]);
   }
+}
+
+TEST(FamilyChoice, ComparesWholeCallsAndLeavesOutWhoIsFarBehind) {
+  const json parameters{{"chooser", {"openmp_best"}},
+                        {"families", {"openmp_exact", "openmp_tree", "openmp_int8"}},
+                        {"n", {500, 3000}},
+                        {"d", {12, 2}},
+                        {"k", {5, 40}},
+                        {"iterations", {3, 12}},
+                        {"threads", {1, 4096}},
+                        {"seconds", 0.01}};
+  const auto output = run_study("family_choice", parameters);
+  EXPECT_EQ(output.wrong, "");
+  ASSERT_EQ(output.rows.size(), 4U);
+  for (const json& row : output.rows) {
+    EXPECT_GT(row.at("fastest_seconds"), row.at("fastest_setup_seconds"));
+    EXPECT_DOUBLE_EQ(row.at("over_fastest").get<double>(),
+                     row.at("seconds").get<double>() / row.at("fastest_seconds").get<double>());
+    EXPECT_GE(row.at("calls"), 3);
+    EXPECT_NE(row.at("fastest"), "openmp_best");
+    EXPECT_EQ(row.at("threads"), 1);
+  }
+  EXPECT_EQ(output.findings.at("shapes"), 2);
+  const double first = only_row(output, {{"n", 500}, {"iterations", 3}}).at("over_fastest");
+  const double second = only_row(output, {{"n", 3000}, {"iterations", 3}}).at("over_fastest");
+  EXPECT_EQ(output.findings.at("most_behind_3"), std::max(first, second));
+  EXPECT_NE(output.notes.back().find("4096 threads"), std::string::npos)
+      << "of which the machine has fewer";
+  json uneven = parameters;
+  uneven["k"] = {5};
+  EXPECT_THROW(run_study("family_choice", uneven), InputError);
 }
 
 TEST(Ties, CpuClassTakesTheLastOfEqualDistances) {

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Question:  what does it cost not to know which exact family is the fastest?
+// Method:    whole calls of a variant that chooses and of the families among which it does, in turns: setup, T
+//            iterations from the same random points, labels and centroids back. What it tries on the way is
+//            in its time. All answers must have the same bits
+// Time:      of a process that has called before, with its memory kept as the library keeps it; medians. A
+//            family that by its shorter calls would take more than half as long again is left out of longer ones
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "datasets/points.h"
+#include "datasets/random.h"
+#include "experiments/studies/_common.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/kept_gpu_memory.h"
+#include "harness/machine/machine.h"
+#include "harness/support/clock.h"
+#include "harness/support/errors.h"
+#include "harness/support/largest_abs.h"
+#include "harness/support/text.h"
+#include "harness/variants/registry.h"
+#include "harness/verify/session.h"
+
+namespace kmeans::studies::family_choice {
+namespace {
+
+constexpr double kFarBehind = 1.5;
+constexpr std::int64_t kFewestCalls = 3;
+constexpr std::int64_t kMostCalls = 15;
+
+struct Plan {
+  std::string chooser;
+  std::vector<std::string> families;
+  std::vector<Shape> shapes;
+  std::vector<std::int64_t> iterations;
+  std::vector<int> threads;
+  double seconds = 0;  // for a shape and T, about
+  json data;
+};
+
+Plan read_plan(const StudyInput& input) {
+  Parameters parameters(input);
+  Plan plan;
+  plan.chooser = parameters.names("chooser", {"openmp_best"}).front();
+  plan.families = parameters.names("families", {"openmp_exact"});
+  const auto n = parameters.integers("n", {10000}, 1, std::int64_t{1} << 40);
+  const auto d = parameters.integers("d", {3}, 1, 1 << 20);
+  const auto k = parameters.integers("k", {16}, 1, 1 << 24);
+  if (n.size() != d.size() || n.size() != k.size()) {
+    throw InputError("parameters: n, d and k list shapes, so they are to be equally long");
+  }
+  for (std::size_t i = 0; i < n.size(); ++i) plan.shapes.push_back({n[i], d[i], k[i]});
+  plan.iterations = parameters.integers("iterations", {10, 50, 300}, 1, 100000);
+  std::sort(plan.iterations.begin(), plan.iterations.end());
+  for (const auto one : parameters.integers("threads", {input.threads}, 1, 4096)) {
+    plan.threads.push_back(static_cast<int>(one));
+  }
+  plan.seconds = parameters.real("seconds", 1, 0.001, 3600);
+  plan.data = {{"generator", parameters.texts("generator", {"gaussian", "embedding"}).front()},
+               {"seed", 1}};
+  parameters.finish();
+  return plan;
+}
+
+/// Of one variant at one shape.
+struct Row {
+  const RegisteredVariant* variant = nullptr;
+  std::vector<double> seconds;  // of calls of so many iterations
+  std::vector<double> setups;   // in them
+  double whole = 0;             // median of calls of `made` iterations
+  double setup = 0;
+  std::int64_t made = 0;
+  std::string family;  // that a chooser has at work at the end
+
+  /// Of a call of so many iterations, by the one before.
+  [[nodiscard]] double predicted(std::int64_t iterations) const {
+    if (made == 0) return 0;
+    return setup + (whole - setup) * static_cast<double>(iterations) / static_cast<double>(made);
+  }
+};
+
+struct Answer {
+  std::vector<float> centroids;
+  std::vector<std::int32_t> labels;
+
+  [[nodiscard]] bool is(const Answer& other) const {
+    return labels == other.labels && std::memcmp(centroids.data(), other.centroids.data(),
+                                                 centroids.size() * sizeof(float)) == 0;
+  }
+};
+
+/// Adds a whole call.
+void call(Row& row, const Problem<float>& problem, const std::vector<float>& first,
+          std::int64_t iterations, Answer& answer) {
+  Session<float> session(*row.variant, problem, first.data());
+  answer.centroids.assign(first.size(), 0);
+  answer.labels.assign(problem.shape.n, -1);
+  Variant<float>& variant = session.variant();
+  const auto begin = Clock::now();
+  variant.reset(first.data());
+  variant.step(iterations);
+  variant.fetch(answer.centroids.data(), answer.labels.data());
+  row.seconds.push_back(session.setup_seconds() + seconds_since(begin));
+  row.setups.push_back(session.setup_seconds());
+  for (const auto& [what, name] : variant.library_info()) {
+    if (what == "family" || what == "families") row.family = name;
+  }
+}
+
+class Choice {
+ public:
+  Choice(const Plan& plan, StudyOutput& output) : plan_(plan), output_(output) {}
+
+  void look_at(const Shape& shape, int threads) {
+    json spec = plan_.data;
+    spec["n"] = shape.n;
+    spec["d"] = shape.d;
+    if (spec.at("generator") == "embedding") spec["k"] = shape.k;
+    const Points points = generate(parse_dataset(spec), ScalarType::f32);
+    Problem<float> problem;
+    problem.shape = shape;
+    problem.points = points.data<float>();
+    problem.threads = threads;
+    problem.max_abs = largest_abs(problem.points, shape.n * shape.d, threads);
+    const auto first = first_centroids(problem);
+    std::vector<Row> rows = rows_for(shape);
+    if (rows.size() < 2 || rows.front().variant->traits.name != plan_.chooser) {
+      return leave_out(shape, "fewer than two variants take it");
+    }
+    Answer known;
+    Answer answer;
+    for (Row& row : rows)
+      call(row, problem, first, 2, row.variant == rows.front().variant ? known : answer);
+    for (const std::int64_t iterations : plan_.iterations) {
+      time_calls(rows, problem, first, iterations);
+    }
+  }
+
+  void finish() {
+    for (const auto& [iterations, ratios] : ratios_) {
+      const std::string end = "_" + std::to_string(iterations);
+      output_.findings["most_behind" + end] = largest(ratios);
+      output_.findings["median_behind" + end] = median(ratios);
+      output_.findings["share_over_five_percent_behind" + end] = share_above(ratios, 1.05);
+    }
+    output_.findings["shapes"] = looked_at_;
+  }
+
+ private:
+  /// k points, drawn at random.
+  static std::vector<float> first_centroids(const Problem<float>& problem) {
+    const auto [n, d, k, precision] = problem.shape;
+    std::vector<float> first;
+    first.reserve(k * d);
+    for (const std::int64_t row : drawn_rows(n, k, CounterRandom(1, 7))) {
+      first.insert(first.end(), problem.points + row * d, problem.points + (row + 1) * d);
+    }
+    return first;
+  }
+
+  /// The chooser first, and the families that take the shape here.
+  std::vector<Row> rows_for(const Shape& shape) {
+    std::vector<Row> rows;
+    std::vector<std::string> names{plan_.chooser};
+    names.insert(names.end(), plan_.families.begin(), plan_.families.end());
+    for (const std::string& name : names) {
+      const RegisteredVariant& variant = require_variant(name);
+      if (availability(variant).ok && supports(variant, shape).ok) {
+        rows.emplace_back().variant = &variant;
+      }
+    }
+    return rows;
+  }
+
+  void time_calls(std::vector<Row>& rows, const Problem<float>& problem,
+                  const std::vector<float>& first, std::int64_t iterations) {
+    std::vector<Row*> running;
+    double least = std::numeric_limits<double>::infinity();
+    for (auto row = std::next(rows.begin()); row != rows.end(); ++row) {
+      least = std::min(least, row->predicted(iterations));
+    }
+    double all = 0;
+    for (Row& row : rows) {
+      const bool near = row.made == 0 || row.predicted(iterations) <= kFarBehind * least;
+      if (&row == &rows.front() || near) running.push_back(&row);
+      row.seconds.clear();
+      row.setups.clear();
+    }
+    Answer known;
+    Answer answer;
+    std::int64_t calls = kMostCalls;
+    for (std::int64_t turn = 0; turn < calls; ++turn) {
+      // Another one begins in each turn, since who follows whom may matter.
+      for (std::size_t place = 0; place < running.size(); ++place) {
+        Row& row = *running[(place + static_cast<std::size_t>(turn)) % running.size()];
+        const bool begins = known.labels.empty();
+        call(row, problem, first, iterations, begins ? known : answer);
+        all += row.seconds.back();
+        if (!begins && !answer.is(known)) differs(row, problem.shape, iterations);
+      }
+      if (turn + 1 >= kFewestCalls && all >= plan_.seconds) calls = turn + 1;
+    }
+    add_row(rows, problem, iterations);
+  }
+
+  void add_row(std::vector<Row>& rows, const Problem<float>& problem, std::int64_t iterations) {
+    const Row* fastest = nullptr;
+    for (Row& row : rows) {
+      if (row.seconds.empty()) continue;
+      row.whole = median(row.seconds);
+      row.setup = median(row.setups);
+      row.made = iterations;
+      if (&row == &rows.front()) continue;
+      if (fastest == nullptr || row.whole < fastest->whole) fastest = &row;
+    }
+    const Row& chooser = rows.front();
+    const double ratio = chooser.whole / fastest->whole;
+    output_.rows.push_back({{"n", problem.shape.n},
+                            {"d", problem.shape.d},
+                            {"k", problem.shape.k},
+                            {"threads", problem.threads},
+                            {"iterations", iterations},
+                            {"seconds", chooser.whole},
+                            {"setup_seconds", chooser.setup},
+                            {"family", chooser.family},
+                            {"fastest", fastest->variant->traits.name},
+                            {"fastest_seconds", fastest->whole},
+                            {"fastest_setup_seconds", fastest->setup},
+                            {"over_fastest", ratio},
+                            {"calls", std::ssize(chooser.seconds)}});
+    ratios_[iterations].push_back(ratio);
+    if (iterations == plan_.iterations.front()) ++looked_at_;
+  }
+
+  void differs(const Row& row, const Shape& shape, std::int64_t iterations) {
+    output_.wrong = row.variant->traits.name + " has other bits at " + text_of(shape) + ", " +
+                    counted(iterations, "iteration", "iterations");
+  }
+  void leave_out(const Shape& shape, const std::string& why) {
+    output_.notes.push_back("Left out: " + text_of(shape) + ", since " + why);
+  }
+  static std::string text_of(const Shape& shape) {
+    return "(" + std::to_string(shape.n) + ", " + std::to_string(shape.d) + ", " +
+           std::to_string(shape.k) + ")";
+  }
+
+  const Plan& plan_;
+  StudyOutput& output_;
+  std::map<std::int64_t, std::vector<double>> ratios_;  // by iterations
+  std::int64_t looked_at_ = 0;
+};
+
+StudyOutput run(const StudyInput& input) {
+  const Plan plan = read_plan(input);
+  StudyOutput output;
+  output.varying = {"seconds",         "setup_seconds",         "family",       "fastest",
+                    "fastest_seconds", "fastest_setup_seconds", "over_fastest", "calls"};
+  output.notes = {
+      "Times are medians of calls in turns, from setup to labels and centroids in the host's "
+      "memory; what "
+      "is tried on the way is in them. A family that by its shorter calls would take over 1.5 "
+      "times as long "
+      "as the fastest is left out of longer ones."};
+  Choice choice(plan, output);
+  const RegisteredVariant& chooser = require_variant(plan.chooser);
+  if (const Support there = availability(chooser); !there.ok) {
+    output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
+    return output;
+  }
+  if (chooser.traits.gpu) keep_gpu_memory(true);  // as a later call of the library has it
+  for (const int threads : plan.threads) {
+    if (threads > usable_threads()) {
+      output.notes.push_back("Left out: " + std::to_string(threads) + " threads (" +
+                             std::to_string(usable_threads()) + " here)");
+      continue;
+    }
+    for (const Shape& shape : plan.shapes) choice.look_at(shape, threads);
+  }
+  choice.finish();
+  if (chooser.traits.gpu) keep_gpu_memory(false);
+  return output;
+}
+
+}  // namespace
+
+KMEANS_STUDY(.name = "family_choice",
+             .summary = "What a choice of the family costs against the fastest, in whole calls",
+             .source = "", .run = run);
+
+}  // namespace kmeans::studies::family_choice
