@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import sysconfig
 import tarfile
 import zipfile
@@ -11,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, captured
+from tests.support import ROOT, captured, find_program
+
+PROGRAM = find_program()
+BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
 
 
 def test_sdist_and_wheel_are_made_and_tried_in_a_fresh_environment(tmp_path: Path) -> None:
@@ -39,3 +44,26 @@ def test_sdist_and_wheel_are_made_and_tried_in_a_fresh_environment(tmp_path: Pat
         names = {Path(name).name for name in archive.namelist()}
     assert names >= {"__init__.py", "_engine.pyi", "py.typed", "LICENSE"}
     assert any(name.startswith("_engine.") and name.endswith(".so") for name in names)
+
+
+def test_a_wheel_of_a_build_with_cuda_holds_the_part_for_gpus(tmp_path: Path) -> None:
+    """What a wheel takes from this build, since compiling it once more would take minutes."""
+    if not list((BUILD / "library").rglob("libkmeans_exact_gpu.so")):
+        pytest.skip("this build has no part for GPUs (see the first lines of its configuration)")
+    words = ["cmake", "--install", BUILD, "--component", "python", "--prefix", tmp_path]
+    if not list((BUILD / "library" / "python").rglob("_engine.*.so")):
+        pytest.skip("this build has no Python package")
+    done = captured(list(map(str, words)))
+    assert done.returncode == 0, done.stderr
+    package = tmp_path / "kmeans_exact"
+    shutil.copytree(ROOT / "library" / "python" / "kmeans_exact", package, dirs_exist_ok=True)
+    said = captured(
+        [sys.executable, "-m", "kmeans_exact"],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if not k.startswith("KMEANS_EXACT_")}
+        | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert said.returncode == 0, said.stderr
+    assert f"in {package}" in said.stdout
+    # Loaded, or it could not say what it was compiled for.
+    assert f"part for GPUs: {package}/libkmeans_exact_gpu.so, for compute capability" in said.stdout
