@@ -400,8 +400,8 @@ void check_clock_source(const CheckScope& scope, Conditions& list) {
 
 /// OpenBLAS takes processors that are newer than itself for old ones.
 void check_openblas(const CheckScope& scope, Conditions& list) {
-  if (scope.openblas_core.empty()) {
-    return add(list, "openblas", State::unknown, "there is none, or it names no processor");
+  if (scope.openblas_core.empty() || scope.instructions.empty()) {
+    return add(list, "openblas", State::unknown, "there is none, or a processor is not known");
   }
   static const std::set<std::string> kWithoutAvx{
       "Katmai",       "Coppermine", "Northwood", "Prescott", "Banias", "Core2",

@@ -18,7 +18,7 @@ namespace kmeans {
 namespace {
 
 // Seconds: so much longer than a later one a process's first fit on a GPU takes at most (kmeans_exact_gpu in
-// results/nvidia-h200-x4/fits-gpu.json).
+// results/nvidia-h200-x2/fits-gpu.json).
 constexpr double kStartOfCuda = 0.35;
 // On the safe side of cuda_best's setups on file (results/nvidia-h100-x4, nvidia-h200-x4).
 constexpr double kGpuSetup = 0.4;

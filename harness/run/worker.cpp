@@ -251,28 +251,31 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
 // kernels and page-locking memory.
 constexpr double kBriefSetup = 0.05;
 constexpr double kBriefSetupForGpu = 1;
-// Setups behind the first: so many, or of so many seconds in all.
+// Setups after the first: so many, or of so many seconds in all.
 constexpr std::size_t kSetups = 5;
 constexpr double kSetupsSeconds = 0.05;
 
-struct FirstSetup {
+struct SetupTime {
   double seconds = 0;                 // that count
   std::vector<std::string> doubts{};  // of the first, where others count
 };
 
 /// Where the first setup in this process was brief, and is of interest, the median of others counts.
 template <class T>
-FirstSetup set_up(const Job& job, const RegisteredVariant& registered, const Problem<T>& problem,
-                  const T* centroids, std::optional<Session<T>>& session) {
+SetupTime set_up(const Job& job, const RegisteredVariant& registered, const Problem<T>& problem,
+                 const T* centroids, std::optional<Session<T>>& session) {
   session.emplace(registered, problem, centroids);
   const double first = session->setup_seconds();
   const bool has_own_process =
       registered.backend == "python" || registered.backend == kPluginBackend;
   const bool shares = registered.traits.shards && process_ranks().size() > 1;
-  if (has_own_process || shares || problem.beyond_memory) return {.seconds = first};
+  // NCCL starts once as well, in about the time that would decide.
+  if (has_own_process || shares || problem.beyond_memory || registered.traits.many_gpus) {
+    return {.seconds = first};
+  }
   const double brief = registered.traits.gpu ? kBriefSetupForGpu : kBriefSetup;
   if (job.repetitions == 0 || first >= brief) return {.seconds = first};
-  FirstSetup result{.doubts = session->doubts()};
+  SetupTime result{.doubts = session->doubts()};
   std::vector<double> others;
   double all = 0;
   while (others.size() < kSetups && all < kSetupsSeconds) {
@@ -314,7 +317,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   }
 
   std::optional<Session<T>> made;
-  FirstSetup first = set_up(job, registered, problem, centroids.data<T>(), made);
+  SetupTime first = set_up(job, registered, problem, centroids.data<T>(), made);
   result.doubts = std::move(first.doubts);
   result.setup_seconds = first.seconds;
   Session<T>& session = *made;

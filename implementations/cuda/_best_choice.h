@@ -62,8 +62,8 @@ class FamilyTimes {
     return exact();
   }
 
-  /// Five launches. Sixteen centroids at a time, three float64 operations a coordinate and as many a pair; blocks
-  /// that have a multiprocessor for themselves reach two thirds of what several reach. Then an atomic addition a
+  /// Five launches. Sixteen centroids at a time, three float64 operations a coordinate and 4.6 a pair; blocks
+  /// that have a multiprocessor for themselves reach 0.6 of what several reach. Then an atomic addition a
   /// coordinate: few clusters make them queue, and one thread's follow each other.
   [[nodiscard]] double exact() const {
     const double pairs = up(s_.n, 256) * up(s_.k, 16);
@@ -98,7 +98,7 @@ class FamilyTimes {
   }
 
   /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
-  /// is written down; and the coordinates of points and of the centroids that bytes leave them.
+  /// is written down; and the coordinates of points and of the centroids that bytes leave them: of few coordinates many.
   [[nodiscard]] double int8() const {
     const double product = up(s_.d + 19, 32) / (0.68 * 2 * gpu_.product_rate());
     const double pair = std::max(product, 7.7 / gpu_.float_rate());
@@ -139,7 +139,7 @@ class FamilyTimes {
 
   /// Four launches, and an order in the first iteration. `dimensions`: of the space that the points fill. With the
   /// distance of neighbouring centroids as the unit, the box of 32 points has a side of (32 k / n)^(1/d), and the
-  /// centroids less than about one from it are looked at, one after the other by the same warp.
+  /// centroids less than about half of one from it are looked at, one after the other by the same warp.
   [[nodiscard]] double tree(double dimensions) const {
     const double side = std::pow(32 * s_.k / s_.n, 1 / dimensions);
     const double looked_at = std::min(s_.k, std::pow(1 + side, dimensions));
@@ -181,7 +181,7 @@ inline std::int64_t holds_below(const std::string& family, const Shape& shape) {
   return family == kKeepsBounds ? shape.n / 200 : -1;
 }
 
-/// No prediction is off by more than a factor of two where it can be checked (tests/variants/gpu_choice_test.cpp),
+/// No prediction is off by more than a factor of two where the model was fitted (tests/variants/gpu_choice_test.cpp),
 /// so that two of them may mistake the faster of two families that lie this factor apart.
 inline constexpr double kUnsure = 4;
 

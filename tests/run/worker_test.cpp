@@ -396,9 +396,11 @@ void time_steps(Job work, int samples, std::vector<TimedStep>& timed) {
   const JobResult result = run_job(work);
   ASSERT_EQ(result.status, "ok") << result.reason;
   ASSERT_EQ(result.samples.size(), samples);
-  EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
-                          [](const auto& call) { return call.what == What::setup; }),
-            6);  // the first with what a process does once, and those whose median counts
+  // The first with what a process does once, and up to five whose median counts: the clock says how many.
+  const auto setups = std::count_if(calls.begin(), calls.end(),
+                                    [](const auto& call) { return call.what == What::setup; });
+  EXPECT_GE(setups, 2);
+  EXPECT_LE(setups, 6);
   // The timed part ends where its answer is fetched.
   ASSERT_GT(calls.size(), 2 * result.samples.size());
   ASSERT_EQ(calls.back().what, What::fetch);
@@ -442,8 +444,9 @@ TEST_F(WorkerTest, ABriefSetupIsTimedAgainAndItsDoubtsStay) {
       const JobResult result = run_job(work);
       ASSERT_EQ(result.status, "ok") << result.reason;
       const bool again = !takes_long && repetitions > 0;
-      EXPECT_EQ(What::setups, again ? 6 : 1) << takes_long << ", " << repetitions;
-      if (again) {
+      EXPECT_EQ(What::setups > 1, again) << takes_long << ", " << repetitions;
+      EXPECT_LE(What::setups, 6);
+      if (What::setups == 6) {
         EXPECT_GE(result.setup_seconds, 0.004) << "of 2, 3, 4, 5 and 6 ms";
       }
       EXPECT_EQ(result.setup_seconds > 0.05, takes_long);
