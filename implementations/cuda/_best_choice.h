@@ -98,7 +98,7 @@ class FamilyTimes {
   }
 
   /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
-  /// is written down; and the coordinates of points and of the centroids that bytes leave them: of few coordinates many.
+  /// is written down; pairs that few coordinates leave; and rows of points and of the centroids that bytes leave them.
   [[nodiscard]] double int8() const {
     const double product = up(s_.d + 19, 32) / (0.68 * 2 * gpu_.product_rate());
     const double pair = std::max(product, 7.7 / gpu_.float_rate());
