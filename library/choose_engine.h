@@ -22,7 +22,7 @@ namespace {
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
   const std::string brute = kmeans::openmp::brute_family(shape, bytes);
-  if (iterations == 1) return brute;  // no time for a change
+  if (iterations <= 1) return brute;  // no time for a change
   if (shape.d <= 4) {
     const bool tree = kmeans::openmp::surely_tree(shape, bytes) &&
                       kmeans::openmp::tree_pays(shape, bytes, iterations);

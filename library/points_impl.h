@@ -74,7 +74,7 @@ inline KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_
     if (device == Device::gpu) kmeans_exact_checks::refuse_gpu(why_not);
   }
   // The tree, which many iterations of few coordinates pay for, has no weights.
-  if (problem.is_counted() && problem.shape.d <= 4) iterations = 1;
+  if (problem.counted.weights != nullptr && problem.shape.d <= 4) iterations = 1;
   kmeans_exact_levels::level_of_this_processor().make(problem.shape, iterations, problem.threads,
                                                       made);
   return KeptEngine(made);
