@@ -411,9 +411,7 @@ void check_openblas(const CheckScope& scope, Conditions& list) {
   const bool old = has_avx && kWithoutAvx.count(scope.openblas_core) != 0;
   add(list, "openblas", judged(old),
       old ? "it does not know this processor and uses kernels of a " + scope.openblas_core +
-                ", without AVX: matrix products take many times as long as with a newer OpenBLAS, "
-                "and "
-                "so do variants that use them"
+                ", without AVX: a newer OpenBLAS would multiply matrices faster"
           : "kernels of " + scope.openblas_core);
 }
 

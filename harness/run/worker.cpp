@@ -317,9 +317,9 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   }
 
   std::optional<Session<T>> made;
-  SetupTime first = set_up(job, registered, problem, centroids.data<T>(), made);
-  result.doubts = std::move(first.doubts);
-  result.setup_seconds = first.seconds;
+  SetupTime setup = set_up(job, registered, problem, centroids.data<T>(), made);
+  result.doubts = std::move(setup.doubts);
+  result.setup_seconds = setup.seconds;
   Session<T>& session = *made;
   session.set_verify_threads(verify_threads);
   // Once something has run: a variant may say what.

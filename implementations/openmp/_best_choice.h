@@ -167,7 +167,8 @@ inline bool perhaps_tree(const Shape& shape) {
 /// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as
 /// boxes at their edges are larger, and the reach of its points is not known in a first iteration.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed) {
-  constexpr double kWorthASetup = 2;  // nanoseconds in each of a hundred iterations
+  constexpr double kWorthASetup =
+      2;  // nanoseconds: a hundred iterations that save so much pay for the setup
   return 1.1 * (costs.tree(0.5 * computed) + kWorthASetup) < brute;
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -45,17 +47,17 @@ inline std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>&
       packed[t * kMaxPlaces + static_cast<std::int64_t>(place)] = points[centres[place] * d + t];
     }
   }
+  // In a register, which an array of sums is not.
+  using Lanes = float __attribute__((vector_size(kMaxPlaces * sizeof(float))));
   const auto distances = [points, table = packed.data(), d = d](std::int64_t i) {
-    float sums[kMaxPlaces] = {};
+    Lanes sums{};
     for (std::int64_t t = 0; t < d; ++t) {
-      const float coordinate = points[i * d + t];
-      const float* const row = table + t * kMaxPlaces;
-      for (int place = 0; place < kMaxPlaces; ++place) {
-        const float difference = coordinate - row[place];
-        sums[place] += difference * difference;
-      }
+      Lanes row;
+      std::memcpy(&row, table + t * kMaxPlaces, sizeof row);
+      const Lanes difference = points[i * d + t] - row;
+      sums += difference * difference;
     }
-    return std::to_array(sums);
+    return std::bit_cast<Distances>(sums);
   };
   // Only points that are as near as the nearest of a sample need be compared: a few of a thousand.
   const std::int64_t stride = std::max<std::int64_t>(1, n / 1024);

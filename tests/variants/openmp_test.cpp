@@ -646,7 +646,7 @@ TEST(OpenmpBest, TakesTheTreeWhereTheIterationsToComePayForIt) {
   EXPECT_EQ(made.iterations, count);
   EXPECT_EQ(fetch(*stops, data).centroids, fetch(*by_single, data).centroids);
 
-  // Where two iterations pay for it, at once; and new points begin anew.
+  // Here two iterations pay for the tree, so setup builds it. New points start with brute force again.
   const Case dense =
       make_case("dense", 20011, 3, 900, [&](std::int64_t, std::int64_t) { return random.bell(); });
   many->setup(problem_of(dense, 2));
