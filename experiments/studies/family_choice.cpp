@@ -116,6 +116,8 @@ void call(Row& row, const Problem<float>& problem, const std::vector<float>& fir
   }
 }
 
+std::string column_of(const std::string& family) { return family + "_seconds"; }
+
 class Choice {
  public:
   Choice(const Plan& plan, StudyOutput& output) : plan_(plan), output_(output) {}
@@ -235,6 +237,13 @@ class Choice {
                             {"fastest_setup_seconds", fastest->setup},
                             {"over_fastest", ratio},
                             {"calls", std::ssize(chooser.seconds)}});
+    for (const std::string& family : plan_.families) {
+      output_.rows.back()[column_of(family)] = nullptr;  // left out
+    }
+    for (auto row = std::next(rows.begin()); row != rows.end(); ++row) {
+      if (row->seconds.empty()) continue;
+      output_.rows.back()[column_of(row->variant->traits.name)] = row->whole;
+    }
     ratios_[iterations].push_back(ratio);
     if (iterations == plan_.iterations.front()) ++looked_at_;
   }
@@ -262,6 +271,7 @@ StudyOutput run(const StudyInput& input) {
   StudyOutput output;
   output.varying = {"seconds",         "setup_seconds",         "family",       "fastest",
                     "fastest_seconds", "fastest_setup_seconds", "over_fastest", "calls"};
+  for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
       "Times are medians of calls in turns, from setup to labels and centroids in the host's "
       "memory; what "
