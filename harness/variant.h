@@ -121,6 +121,9 @@ struct Problem {
   /// Points and first centroids have length one, or are zeros, and new centroids are sums scaled to length
   /// one (docs/exact-step.md). Only variants with the trait `spherical` are given such.
   bool spherical = false;
+  /// Of the one run to come, where it is known: a variant that chooses may leave out what so few do not pay
+  /// for. 0: not known, or there are several.
+  std::int64_t iterations = 0;
 
   /// Are sums weighted, or scaled to length one?
   [[nodiscard]] bool is_counted() const { return counted.weights != nullptr || spherical; }

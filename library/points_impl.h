@@ -280,23 +280,27 @@ struct Points::Impl {
                       .max_abs = kmeans::largest_weighted_abs(readable(), n, d, weights)};
   }
 
-  /// Set up for this k and for so many iterations, unless it is already.
-  void make_ready(const kmeans::Problem<float>& problem, std::int64_t iterations) {
+  /// Set up for this k and for so many iterations, unless it is already. known: there will not be more.
+  void make_ready(kmeans::Problem<float> problem, std::int64_t iterations, bool known = true) {
     if (std::exchange(points_are_new, false) && kept.engine != nullptr &&
         made_for == std::pair(problem.shape.k, iterations)) {
+      problem.iterations = set_up_for;
       kept.engine->setup(problem);
       k = problem.shape.k;
       return;
     }
     made_for = {problem.shape.k, iterations};
     const bool same_k = k == problem.shape.k;
-    if (same_k && iterations <= expected) return;
+    // What is chosen for some iterations also suits somewhat more.
+    const bool suits = set_up_for == 0 || (known && iterations < 2 * set_up_for);
+    if (same_k && iterations <= expected && suits) return;
     expected = std::max(iterations, expected);
     KeptEngine made = make_engine(problem, expected, device);
     // An engine of the same kind keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);
-    if (same_kind && same_k) return;
+    if (same_kind && same_k && suits) return;
+    set_up_for = problem.iterations = known ? iterations : 0;
     k = 0;
     if (same_kind) {
       kept.bytes = made.bytes;
@@ -370,7 +374,8 @@ struct Points::Impl {
   Result lloyd(const kmeans::Problem<float>& problem, const float* centroids, const Answer& answer,
                const Options& options, const Between& alive) {
     const bool stops = options.stop != Stop::never;
-    make_ready(problem, stops ? std::min(options.iterations, kUntilSettled) : options.iterations);
+    const bool known = !stops || options.iterations <= kUntilSettled;
+    make_ready(problem, known ? options.iterations : kUntilSettled, known);
     kmeans::Stopping when{.settled = stops};
     if (options.stop == Stop::tolerance) when.shift = options.tolerance * variance();
     std::vector<float> units;
@@ -577,6 +582,7 @@ struct Points::Impl {
   bool points_are_new = false;
   std::pair<std::int64_t, std::int64_t> made_for{};  // k and iterations, when it was last asked for
   std::int64_t expected = 0;                         // iterations, the most so far
+  std::int64_t set_up_for = 0;                       // iterations; 0: it is not known how many
   std::int64_t engines = 0;
 };
 

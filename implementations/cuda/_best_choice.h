@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,10 @@ class FamilyTimes {
   /// A graph of eleven nodes. The product, at two thirds of its rate where half as many warps share a tile, with what
   /// is done again for undecided points; few coordinates leave more of them. Then a look at the labels and what moved.
   [[nodiscard]] double tensor() const {
+    const double rest = s_.n * (44 + 1.7 * s_.d) / 1000 / gpu_.clock;
+    return 32e-6 + tensor_pairs() + rest;
+  }
+  [[nodiscard]] double tensor_pairs() const {
     const double tiles = std::ceil(s_.n / 256);
     const double turns = tiles / gpu_.multiprocessors;
     const double points = 256 * gpu_.multiprocessors * (turns < 8 ? std::ceil(turns) : turns);
@@ -87,14 +92,15 @@ class FamilyTimes {
     const double pair =
         std::max(up(s_.d + 4, 16) / rate + 4 / gpu_.float_rate(), 5.8 / gpu_.float_rate());
     const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
-    const double rest = s_.n * (44 + 1.7 * s_.d) / 1000 / gpu_.clock;
-    return 32e-6 + std::max(points * up(s_.k, 128) * pair, copy) + made_again(15) + rest;
+    return std::max(points * up(s_.k, 128) * pair, copy) + made_again(15);
   }
 
-  /// tensor(), and what keeps bounds of it, of all points in the first of ten iterations, then of `open` of them.
+  /// tensor(), whose pairs are those of all points in the first of ten iterations, then of `open` of them; and a look
+  /// at the bounds.
   [[nodiscard]] double hamerly(double open) const {
     const double test = 8e-6 + s_.n * 70 / gpu_.bytes_per_second;
-    return test + (0.1 + 0.9 * open) * 1.06 * tensor();
+    const double saved = 0.9 * (1 - open) * tensor_pairs();
+    return test + 1.06 * (tensor() - saved);
   }
 
   /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
@@ -124,30 +130,70 @@ class FamilyTimes {
     return 8.7e-6 + pass + s_.n * moves;
   }
 
-  /// Two operations a coordinate and four a pair; shared memory for what moves; each block brings its sums to the
+  /// Two operations a coordinate and four a pair, by as many threads as the block's points leave busy, of which each
+  /// takes some at a time; shared memory for what moves; each block brings its sums to the
   /// L2 cache, reads all of them and divides. Little work is one block's.
   [[nodiscard]] double resident() const {
     const double operations = s_.n * s_.k * (2 * s_.d + 4);
     if (operations <= static_cast<double>(tuning::kOperationsOfOneBlock)) {
       return 1.8e-6 + operations / (0.23 * gpu_.float_rate() / gpu_.multiprocessors);
     }
-    const double cells = s_.k * (s_.d + 1);
+    const double share = s_.d > 16 ? 0.2 : 0.63;  // of the lanes' rate: registers are few
+    const double held = s_.n / gpu_.multiprocessors;
+    const double at_a_time = s_.d <= 4 ? 4 : s_.d <= 8 ? 2 : 1;
+    const double busy = held > 1024 ? std::min(1.0, held / at_a_time / 1024) : 1;
     const double moves = s_.n * (s_.d + 1) * 0.26 / gpu_.multiprocessors / gpu_.clock;
-    const double sums = cells * 0.094 * gpu_.multiprocessors / gpu_.clock;
-    return 4.4e-6 + operations / (0.63 * gpu_.float_rate()) + sums + moves;
+    return 4.4e-6 + operations / (share * busy * gpu_.float_rate()) + resident_sums() + moves;
+  }
+  [[nodiscard]] double resident_sums() const {
+    return s_.k * (s_.d + 1) * 0.094 * gpu_.multiprocessors / gpu_.clock;
   }
 
   /// Four launches, and an order in the first iteration. `dimensions`: of the space that the points fill. With the
   /// distance of neighbouring centroids as the unit, the box of 32 points has a side of (32 k / n)^(1/d), and the
   /// centroids less than about half of one from it are looked at, one after the other by the same warp.
   [[nodiscard]] double tree(double dimensions) const {
-    const double side = std::pow(32 * s_.k / s_.n, 1 / dimensions);
+    const double side = tree_side(dimensions);
     const double looked_at = std::min(s_.k, std::pow(1 + side, dimensions));
     const double operations = looked_at * 36 * (s_.d + 12);
     const double alone = looked_at * 7 * (s_.d + 12) / gpu_.clock;
     const double boxes = std::min(7.3 * s_.k, 15e3) / gpu_.clock;  // of the centroids
     const double copy = s_.n * (4 * s_.d + 8) / gpu_.bytes_per_second;
     return 10.6e-6 + s_.n * operations / gpu_.float_rate() + alone + boxes + copy;
+  }
+
+  /// Of a run of so many iterations, with what the families' setups and first iterations differ by: copies of the
+  /// points, graphs, an order.
+  [[nodiscard]] double run(const std::string& family, std::int64_t iterations) const {
+    const auto all = static_cast<double>(iterations);
+    const double early = std::min(10.0, all);
+    const double begun = start(family) + early * of(family);
+    if (family != "cuda_hamerly") return begun + (all - early) * later(family);
+    const double between =
+        std::min(40.0, all - early);  // bounds hold from iteration to iteration better
+    return begun + between * hamerly(0.7) + (all - early - between) * hamerly(0.3);
+  }
+  /// From the tenth iteration on: few points move, the tree is in order, and the run's start counts no more.
+  [[nodiscard]] double later(const std::string& family) const {
+    const double early = of(family);
+    if (family == "cuda_onepass") return 1.3e-6 + 0.69 * early;
+    if (family == "cuda_tree") return (tree_side(s_.d) < 0.3 ? 0.55 : 0.8) * early;
+    if (family != "cuda_resident") return early - 1.2e-6;
+    const bool settles = s_.n >= 10000 && s_.d <= 12;
+    return std::max(0.5 * early, early - 1.2e-6 - (settles ? 0.6 : 0.25) * resident_sums());
+  }
+  [[nodiscard]] double start(const std::string& family) const {
+    if (family == "cuda_tensor") return 550e-6;
+    if (family == "cuda_hamerly") return 800e-6;
+    if (family == "cuda_int8") return 1100e-6;
+    if (family == "cuda_resident") return 0;
+    if (family == "cuda_onepass") return 160e-6;
+    if (family == "cuda_tree") return 300e-6;
+    return 120e-6;
+  }
+
+  [[nodiscard]] double tree_side(double dimensions) const {
+    return std::pow(32 * s_.k / s_.n, 1 / dimensions);
   }
 
   /// The least that a family may take where points have structure: boxes part them as if their dimensions were
@@ -185,20 +231,6 @@ inline std::int64_t holds_below(const std::string& family, const Shape& shape) {
 /// so that two of them may mistake the faster of two families that lie this factor apart.
 inline constexpr double kUnsure = 4;
 
-/// The families that may be the fastest, the likeliest first; the one that keeps bounds last, since what it saves is
-/// seen after the others.
-inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
-                                             const GpuLimits& limits) {
-  const FamilyTimes times(shape, limits);
-  std::sort(families.begin(), families.end(),
-            [&](const std::string& a, const std::string& b) { return times.of(a) < times.of(b); });
-  const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
-  std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
-  std::stable_partition(families.begin(), families.end(),
-                        [](const std::string& family) { return family != kKeepsBounds; });
-  return families;
-}
-
 /// Of the copies that a family makes of points that are on the GPU: they are read some times, written once or sorted.
 inline double setup_seconds(const std::string& family, const Shape& shape,
                             const GpuLimits& limits) {
@@ -212,6 +244,59 @@ inline double setup_seconds(const std::string& family, const Shape& shape,
 inline double load_seconds(const std::string& family) {
   if (family == "cuda_onepass") return 7e-3;
   return family == kKeepsBounds ? 3e-3 : 5e-3;
+}
+
+/// A few iterations of a family that is tried are timed.
+inline constexpr std::int64_t kTimedIterations = 4;
+/// After as many bounds begin to hold.
+inline constexpr std::int64_t kIterationsBeforeBounds = 10;
+
+/// What a trial may cost, of all time: so much, or where bounds hold and will save much more.
+inline constexpr double kTrialShare = 0.05;
+inline constexpr double kTrialShareIfBoundsHold = 0.25;
+
+/// Can a trial of `other` pay within so many iterations of `first`, if both predictions are as wrong as they may be?
+inline bool trial_may_pay(const std::string& other, const std::string& first, const Shape& shape,
+                          const GpuLimits& limits, std::int64_t iterations) {
+  const FamilyTimes times(shape, limits);
+  const bool bounds = other == kKeepsBounds;
+  const double now = std::sqrt(kUnsure) * times.of(first);
+  const double least = bounds ? times.least_of(other) : times.least_of(other) / std::sqrt(kUnsure);
+  const double cost = setup_seconds(other, shape, limits) + times.of(other);
+  const double share = bounds ? kTrialShareIfBoundsHold : kTrialShare;
+  const std::int64_t before = 1 + kTimedIterations + (bounds ? kIterationsBeforeBounds : 0);
+  return static_cast<double>(iterations - before) * (now - least) > 2 * cost &&
+         cost < share * static_cast<double>(iterations) * now;
+}
+
+/// The families that may be the fastest, the likeliest first; the one that keeps bounds last, since what it saves is
+/// seen after the others. iterations: of the run to come; 0: nobody knows how many.
+inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
+                                             const GpuLimits& limits, std::int64_t iterations = 0) {
+  const FamilyTimes times(shape, limits);
+  std::map<std::string, double> seconds;
+  for (const auto& family : families) {
+    seconds[family] = iterations > 0 ? times.run(family, iterations) : times.of(family);
+  }
+  std::sort(families.begin(), families.end(), [&](const std::string& a, const std::string& b) {
+    return seconds.at(a) < seconds.at(b);
+  });
+  const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
+  std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
+  if (iterations > 0 && families.size() > 1 && families.front() == kKeepsBounds &&
+      1.05 * seconds.at(families[0]) < seconds.at(families[1])) {
+    return {
+        families.front()};  // the others would be ahead in the few iterations that a trial times
+  }
+  std::stable_partition(families.begin(), families.end(),
+                        [](const std::string& family) { return family != kKeepsBounds; });
+  if (iterations > 0 && families.size() > 1) {
+    const std::string first = families.front();
+    std::erase_if(families, [&](const std::string& family) {
+      return family != first && !trial_may_pay(family, first, shape, limits, iterations);
+    });
+  }
+  return families;
 }
 
 }  // namespace kmeans::cuda

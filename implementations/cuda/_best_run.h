@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_family.h"
 
 namespace kmeans::cuda {
@@ -99,14 +100,15 @@ class BestRun {
   }
 
  private:
-  static constexpr std::int64_t kLook = 4;           // iterations that are timed
-  static constexpr std::int64_t kExpected = 20;      // of a run that stops by itself, at first
-  static constexpr std::int64_t kBeforeBounds = 10;  // iterations after which bounds begin to hold
-  static constexpr std::int64_t kLastLook = 80;      // by then they do, or never will
-  static constexpr double kShare = 0.05;             // of all time, that trials may cost
-  static constexpr double kShareIfItHolds = 0.25;  // likewise, of a trial that will save much more
-  static constexpr double kClear = 0.97;           // less may be the clock's
-  static constexpr double kCount = 100e-6;         // seconds of two looks at the labels
+  static constexpr std::int64_t kLook = kTimedIterations;
+  static constexpr std::int64_t kExpected = 20;  // of a run that stops by itself, at first
+  static constexpr std::int64_t kBeforeBounds = kIterationsBeforeBounds;
+  static constexpr std::int64_t kLastLook = 80;  // by then they do, or never will
+  static constexpr double kShare = kTrialShare;
+  static constexpr double kShareIfItHolds = kTrialShareIfBoundsHold;
+  static constexpr double kClear = 0.97;       // less may be the clock's
+  static constexpr double kClearEarly = 0.88;  // while points move, others also become faster
+  static constexpr double kCount = 100e-6;     // seconds of two looks at the labels
 
   struct Known {
     Candidate known;
@@ -202,7 +204,7 @@ class BestRun {
       const auto left =
           static_cast<double>(to_come - std::max<std::int64_t>(0, one.not_before - made_) - kLook);
       const double cost = trial_seconds(one);
-      const double saved = left * (iteration_seconds() - one.known.least) - cost;
+      const double saved = left * (iteration_seconds() - least_seconds(one)) - cost;
       const bool affordable = is_affordable(one, to_come);
       const bool can_be_shown = one.known.holds_below >= 0 && within(kShare, kCount, to_come) &&
                                 within(kShareIfItHolds, cost, to_come);
@@ -212,6 +214,12 @@ class BestRun {
       }
     }
     return best;
+  }
+
+  /// Of an iteration. Bounds save pairs, and nothing of what else the family at work was seen to take.
+  [[nodiscard]] double least_seconds(const Known& one) const {
+    if (!one.known.keeps_bounds) return one.known.least;
+    return one.known.least * std::max(1.0, iteration_seconds() / families_[now_].known.likely);
   }
 
   /// Of what begins, and of what may begin again, the first iteration takes longer.
@@ -304,18 +312,23 @@ class BestRun {
 
   void judge(std::size_t candidate, std::size_t before, double its, double first) {
     Known& one = families_[candidate];
-    const bool faster = *one.seconds < kClear * its;
+    // What bounds save grows from iteration to iteration: by the last look they need not be ahead yet.
+    const std::int64_t looked = made_ - since_;
+    const double clear = !one.known.keeps_bounds  ? kClear
+                         : 2 * looked > kLastLook ? 1
+                                                  : kClearEarly;
+    const bool faster = *one.seconds < clear * its;
     if (one.known.keeps_bounds) {
       if (faster) {
         one.done = true;
         later_ = candidate;
-        later_after_ = made_ - since_;
+        later_after_ = looked;
         later_saved_ = its - *one.seconds;
         later_costs_ = std::max(0.0, first - *one.seconds);
         return;
       }
       one.holds = false;
-      look_later(one, made_ - since_);
+      look_later(one, looked);
       change_to(before);
       if (one.done) one.family.reset();
       return;

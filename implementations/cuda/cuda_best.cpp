@@ -10,7 +10,9 @@
 //            changes no bit
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -85,13 +87,6 @@ double least_bytes(const Shape& shape, bool counted) {
   return bytes_of(smallest_of(families_for(shape), shape, counted), shape, counted);
 }
 
-/// The points once more besides a family that has its own, in another order.
-bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape) {
-  double most = 0;
-  for (const auto& family : families) most = std::max(most, bytes_of(family, shape, false));
-  return kmeans::gpu_has_room(most + kmeans::cuda::bytes_of_rows(shape));
-}
-
 /// Families whose kernels this process has loaded to the GPU in use.
 class Used {
  public:
@@ -114,6 +109,11 @@ Used& used() {
   return families;
 }
 
+/// Bounds save pairs, and the rest of an iteration is known better than by a factor of two.
+double least_of(const kmeans::cuda::FamilyTimes& times, const std::string& family) {
+  return times.least_of(family) / (family == kmeans::cuda::kKeepsBounds ? 1 : 2);
+}
+
 class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
@@ -121,29 +121,16 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     run_ = BestRun();
     problem_ = problem;
     const Shape& shape = problem.shape;
-    const bool counted = problem.is_counted();
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
-    auto families = families_for(shape);
-    leave_those_with_room(families, smallest_of(families, shape, counted));
-    const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
-    families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
-    // A family that begins again in each iteration gains nothing from bounds.
-    if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
-    if (rows_ == nullptr &&
-        (counted || (families.size() > 1 && has_room_for_rows(families, shape)))) {
+    Choice chosen = choice();
+    std::vector<Candidate>& candidates = chosen.candidates;
+    const bool several = candidates.size() > 1 && kmeans::gpu_has_room(chosen.bytes);
+    if (rows_ == nullptr && (problem.is_counted() || several)) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
-    first_ = families.front();
-    const kmeans::cuda::FamilyTimes times(shape, limits);
-    std::vector<Candidate> candidates;
-    for (const auto& name : families) {
-      candidates.push_back({.name = name,
-                            .likely = times.of(name),
-                            .least = times.least_of(name) / 2,
-                            .setup = kmeans::cuda::setup_seconds(name, shape, limits),
-                            .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
-                            .holds_below = kmeans::cuda::holds_below(name, shape)});
-      if (!used().contains(name)) candidates.back().setup += kmeans::cuda::load_seconds(name);
+    first_ = candidates.front().name;
+    for (Candidate& one : candidates) {
+      if (!used().contains(one.name)) one.setup += kmeans::cuda::load_seconds(one.name);
     }
     run_ = BestRun(
         std::move(candidates), [this](const std::string& name) { return make(name); },
@@ -172,6 +159,61 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   }
 
  private:
+  /// Candidates, with what the model knows of them.
+  struct Choice {
+    std::vector<Candidate> candidates;
+    double bytes = 0;  // of any family that takes the shape, and of rows besides
+  };
+
+  /// The same problem has the same candidates, as long as there is room for all.
+  [[nodiscard]] Choice choice() const {
+    struct Known {
+      std::array<std::int64_t, 5> question;
+      Choice answer;
+    };
+    static thread_local std::deque<Known> known;  // the last ones
+    const Shape& shape = problem_.shape;
+    if (problem_.is_counted()) return choose();
+    const std::array question{static_cast<std::int64_t>(kmeans::current_gpu()->index), shape.n,
+                              shape.d, shape.k, problem_.iterations};
+    for (const Known& one : known) {
+      if (one.question == question && kmeans::gpu_has_room(one.answer.bytes)) return one.answer;
+    }
+    Choice answer = choose();
+    if (!kmeans::gpu_has_room(answer.bytes)) return answer;
+    constexpr std::size_t kKept = 8;
+    if (known.size() == kKept) known.pop_front();
+    known.push_back({question, answer});
+    return answer;
+  }
+
+  [[nodiscard]] Choice choose() const {
+    const Shape& shape = problem_.shape;
+    const bool counted = problem_.is_counted();
+    auto families = families_for(shape);
+    Choice choice{.candidates = {}, .bytes = kmeans::cuda::bytes_of_rows(shape)};
+    double most = 0;
+    for (const auto& family : families) most = std::max(most, needed(family));
+    choice.bytes += most;
+    if (!kmeans::gpu_has_room(most)) {
+      leave_those_with_room(families, smallest_of(families, shape, counted));
+    }
+    const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
+    families = kmeans::cuda::worth_trying(std::move(families), shape, limits, problem_.iterations);
+    // A family that begins again in each iteration gains nothing from bounds.
+    if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
+    const kmeans::cuda::FamilyTimes times(shape, limits);
+    for (const auto& name : families) {
+      choice.candidates.push_back({.name = name,
+                                   .likely = times.of(name),
+                                   .least = least_of(times, name),
+                                   .setup = kmeans::cuda::setup_seconds(name, shape, limits),
+                                   .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
+                                   .holds_below = kmeans::cuda::holds_below(name, shape)});
+    }
+    return choice;
+  }
+
   /// Bytes of GPU memory, besides rows that are there.
   [[nodiscard]] double needed(const std::string& family) const {
     const double bytes = bytes_of(family, problem_.shape, problem_.is_counted());
@@ -183,9 +225,6 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   /// And `smallest`, whatever room there is.
   void leave_those_with_room(std::vector<std::string>& families,
                              const std::string& smallest) const {
-    double most = 0;
-    for (const auto& family : families) most = std::max(most, needed(family));
-    if (kmeans::gpu_has_room(most)) return;
     const auto room = static_cast<double>(kmeans::gpu_memory()->free_bytes);
     std::erase_if(families, [&](const std::string& family) {
       return family != smallest && needed(family) > room;

@@ -143,6 +143,29 @@ TEST(CudaChoice, TheModelAloneIsRightWhereItWasFitted) {
   }
 }
 
+TEST(CudaChoice, ARunOfKnownLengthTriesOnlyWhatItsIterationsCanPayFor) {
+  const auto tried = [](const Shape& shape, std::int64_t iterations) {
+    auto families = kFamilies;
+    if (shape.k > 256) std::erase(families, "cuda_onepass");  // as it says
+    return worth_trying(families, shape, limits_of(h200()), iterations);
+  };
+  // Setups count in short runs; a run without a trial needs no rows in their order.
+  EXPECT_THAT(tried({1000, 4, 12}, 10), ElementsAre("cuda_resident"));
+  EXPECT_THAT(tried({1000, 4, 12}, 300), ElementsAre("cuda_resident"));
+  EXPECT_THAT(tried({50000, 2, 1024}, 10), ElementsAre("cuda_resident"));
+  EXPECT_EQ(tried({50000, 2, 1024}, 300).front(), "cuda_tree");
+  // Its first iterations add all points to their clusters, later ones few.
+  EXPECT_EQ(tried({30000, 6, 100}, 50).front(), "cuda_resident");
+  EXPECT_EQ(tried({20000, 12, 300}, 300).front(), "cuda_resident");
+  EXPECT_EQ(tried({30000, 32, 20}, 300).front(), "cuda_onepass");
+  EXPECT_EQ(tried({60000, 16, 50}, 50).front(), "cuda_onepass");
+  EXPECT_EQ(tried({1000, 8, 200}, 300).front(), "cuda_onepass");
+  // Bounds save pairs, of which two centroids have few.
+  EXPECT_THAT(tried({1000, 512, 2}, 300), Not(Contains("cuda_hamerly")));
+  EXPECT_THAT(tried({300000, 64, 16384}, 50), Contains("cuda_hamerly"));
+  EXPECT_THAT(tried({300000, 64, 16384}, 5), Not(Contains("cuda_hamerly")));
+}
+
 /// What kUnsure rests on.
 TEST(CudaChoice, NoPredictionIsOffByMoreThanAFactorOfTwo) {
   int predictions = 0;
@@ -536,13 +559,14 @@ TEST_F(ARun, NeverTakesMuchLongerThanItsFirstFamilyAlone) {
                          static_cast<double>(iterations - 1) * speeds[0].later(0);
     // A share of 5 %; first iterations after going back; what is decided by four iterations is exact here.
     ASSERT_LE(now_, 1.07 * alone) << number;
-    // A quarter, where few changed labels say wrongly that bounds will hold; and four looks at what is slower.
+    // A quarter, where few changed labels say wrongly that bounds will hold; and four looks at what is slower, or
+    // ahead by too little for the first three.
     speeds.back().holds_below = 0;
     speeds.back().setup *= 5;
     changed_ = [](std::int64_t) { return 0; };
     begin(speeds);
     run_.step(iterations, nullptr);
-    ASSERT_LE(now_, 1.35 * alone) << number;
+    ASSERT_LE(now_, 1.37 * alone) << number;
     changed_ = nullptr;
   }
 }
