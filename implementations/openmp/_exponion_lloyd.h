@@ -69,8 +69,9 @@ class ExponionLloyd : public DistancesTeam<Rules, ExponionMember> {
 
   static double bytes(const Shape& shape, int threads) {
     const Sizes s = shape;
+    const int used = useful_threads(shape, kLeastPoints, threads);
     return 4 * s.n * (s.d + 4) + Float64Centroids::bytes(s) + 12 * s.k * s.d + 4 * s.k * s.k +
-           FixedPointSums<float>::bytes(shape, useful_threads(shape, kLeastPoints, threads));
+           FixedPointSums<float>::bytes(shape, used) + 16 * s.k * used;  // what workers list
   }
 
  private:
