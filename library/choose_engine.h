@@ -19,24 +19,24 @@ namespace kmeans_exact {
 // Unnamed on purpose: compiled with different options.
 namespace {
 
-inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
+inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations, int threads) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
-  const std::string brute = kmeans::openmp::brute_family(shape, bytes);
+  const std::string brute = kmeans::openmp::brute_family(shape, bytes, iterations);
   if (iterations <= 1) return brute;  // no time for a change
   if (shape.d <= 4) {
-    const bool tree = kmeans::openmp::surely_tree(shape, bytes) &&
-                      kmeans::openmp::tree_pays(shape, bytes, iterations);
+    const bool tree = kmeans::openmp::surely_tree(shape, bytes, threads) &&
+                      kmeans::openmp::tree_pays(shape, bytes, threads, iterations);
     return tree ? "openmp_tree" : brute;
   }
   // Boxes may save nearly everything from the first iteration on.
   const kmeans::openmp::FamilyCosts costs(shape);
   const double most = static_cast<double>(iterations) * costs.brute(bytes);
-  return shape.d > 8 || most > costs.tree_setup() ? "openmp_best" : brute;
+  return shape.d > 8 || most > costs.tree_setup(threads) ? "openmp_best" : brute;
 }
 
 inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads) {
   kmeans::openmp::crews_work() = true;
-  const auto variant = kmeans::registered_variant(engine_for(shape, iterations));
+  const auto variant = kmeans::registered_variant(engine_for(shape, iterations, threads));
   MadeEngine made;
   made.bytes = variant.traits.memory_bytes(shape, threads);
   made.engine = variant.factory.make_float(kmeans::Precision::f32).release();

@@ -4,8 +4,9 @@
 // Method:    whole calls of a variant that chooses and of the families among which it does, in turns: setup, T
 //            iterations from the same random points, labels and centroids back. What it tries on the way is
 //            in its time. All answers must have the same bits
-// Time:      of a process that has called before, with its memory kept as the library keeps it; medians. A
-//            family that by its shorter calls would take more than half as long again is left out of longer ones
+// Time:      of a process that has called before, with its memory and threads kept as the library keeps them;
+//            medians of calls in an order that is drawn in each turn. A family that by its shorter calls would
+//            take more than half as long again is left out of longer ones
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -29,6 +30,7 @@
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
+#include "implementations/openmp/_crews_work.h"
 
 namespace kmeans::studies::family_choice {
 namespace {
@@ -101,7 +103,9 @@ struct Answer {
 /// Adds a whole call.
 void call(Row& row, const Problem<float>& problem, const std::vector<float>& first,
           std::int64_t iterations, Answer& answer) {
-  Session<float> session(*row.variant, problem, first.data());
+  Problem<float> known = problem;
+  known.iterations = iterations;
+  Session<float> session(*row.variant, known, first.data());
   answer.centroids.assign(first.size(), 0);
   answer.labels.assign(problem.shape.n, -1);
   Variant<float>& variant = session.variant();
@@ -199,9 +203,13 @@ class Choice {
     Answer answer;
     std::int64_t calls = kMostCalls;
     for (std::int64_t turn = 0; turn < calls; ++turn) {
-      // Another one begins in each turn, since who follows whom may matter.
-      for (std::size_t place = 0; place < running.size(); ++place) {
-        Row& row = *running[(place + static_cast<std::size_t>(turn)) % running.size()];
+      // Who follows whom may matter.
+      for (std::size_t place = running.size(); place > 1; --place) {
+        const auto other = order_.below(drawn_++, static_cast<std::int64_t>(place));
+        std::swap(running[place - 1], running[other]);
+      }
+      for (Row* const one : running) {
+        Row& row = *one;
         const bool begins = known.labels.empty();
         call(row, problem, first, iterations, begins ? known : answer);
         all += row.seconds.back();
@@ -262,6 +270,8 @@ class Choice {
 
   const Plan& plan_;
   StudyOutput& output_;
+  CounterRandom order_{1, 8};
+  std::uint64_t drawn_ = 0;
   std::map<std::int64_t, std::vector<double>> ratios_;  // by iterations
   std::int64_t looked_at_ = 0;
 };
@@ -284,7 +294,9 @@ StudyOutput run(const StudyInput& input) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
     return output;
   }
-  if (chooser.traits.gpu) keep_gpu_memory(true);  // as a later call of the library has it
+  // As a later call of the library has them.
+  if (chooser.traits.gpu) keep_gpu_memory(true);
+  openmp::crews_work() = true;
   for (const int threads : plan.threads) {
     if (threads > usable_threads()) {
       output.notes.push_back("Left out: " + std::to_string(threads) + " threads (" +
@@ -295,6 +307,7 @@ StudyOutput run(const StudyInput& input) {
   }
   choice.finish();
   if (chooser.traits.gpu) keep_gpu_memory(false);
+  openmp::crews_work() = false;
   return output;
 }
 

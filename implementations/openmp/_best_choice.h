@@ -25,18 +25,27 @@ inline bool pairs_are_known() {
 #endif
 }
 
+/// Of a run of which nothing is known.
+inline constexpr std::int64_t kExpectedIterations = 50;
+/// Of the points, left open by bytes: with more they do not pay.
+inline constexpr double kMostOpen = 0.6;
+
+/// Brute force of one of many threads takes longer: some share a core, whose multipliers it keeps busy, and all share
+/// memory and clock. Boxes and bounds wait for data most of the time, and lose little. Sixteen of a Xeon's threads.
+inline double crowded(int threads) { return 1 + 0.3 * std::clamp((threads - 2) / 14.0, 0.0, 1.0); }
+
 struct FamilyCosts {
   explicit FamilyCosts(const Shape& shape, bool knows_pairs = pairs_are_known())
       : s(shape), pairs_known(knows_pairs) {}
 
   /// openmp_exact: a multiply-add a coordinate, an epilogue a pair, points that change clusters.
-  [[nodiscard]] double exact() const { return exact_pass() + 0.38 * s.d + 2; }
-  [[nodiscard]] double exact_pass() const { return s.k * (0.0175 * s.d + 0.09); }
+  [[nodiscard]] double exact() const { return exact_pass() + 0.2 * s.d + 1.5; }
+  [[nodiscard]] double exact_pass() const { return s.k * (0.0175 * s.d + 0.07); }
 
   /// openmp_int8, by the instructions that it has: with VNNI a quarter of the multiply-adds, with tiles an
-  /// eighth; then what is left open; and more barriers, 8 us in all.
-  [[nodiscard]] double int8(const std::string& instructions) const {
-    return int8_pass(instructions) + 0.3 * s.d + std::min(28.0, 8 + s.k);
+  /// eighth; then what bytes leave open, a share of the points; and more barriers, 8 us in all.
+  [[nodiscard]] double int8(const std::string& instructions, double open) const {
+    return int8_pass(instructions) + 0.2 * s.d + std::min(22.0, 8 + s.k) + open * (0.5 * s.d + 35);
   }
   [[nodiscard]] double int8_pass(const std::string& instructions) const {
     const double product = instructions == "amx"    ? 0.0022
@@ -44,16 +53,39 @@ struct FamilyCosts {
                                                     : 0.0044;
     return s.k * (product * s.d + 0.1) + 8000 / s.n;
   }
+  /// Of centroids that are points bytes leave twice as many points open as after some iterations; where those are
+  /// most of them, openmp_exact's filter takes over (0.05 more). So they do between few centroids in many dimensions.
+  [[nodiscard]] double usual_open() const { return s.k < 16 && s.d >= 64 ? kMostOpen : 0.15; }
 
-  /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
-  /// float32; NEON's products are not measured. Where both cost about the same, bytes, from 16 centroids and
-  /// 4 096 points on also where they cost up to a third more: between clusters apart they leave little open and
-  /// take down to 0.7 of the time, and where they leave much they are paused, which costs some 5 %, seldom 10.
-  [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
-    if (instructions == "avx2") return prefers_pairs();
-    const bool fast = instructions.starts_with("avx") || instructions == "amx";
-    return fast && int8(instructions) < (s.k < 16 || s.n < 4096 ? 1.1 : 1.35) * exact();
+  /// Plain vectors and whatever is emulated are slower than float32; NEON's products are not measured.
+  static bool is_fast(const std::string& instructions) {
+    return instructions.starts_with("avx") || instructions == "amx";
   }
+
+  /// Do bytes save, in so many iterations, what they take to set up beyond float32?
+  [[nodiscard]] bool bytes_pay(const std::string& instructions, double open,
+                               std::int64_t iterations) const {
+    if (instructions == "avx2") return prefers_pairs();
+    if (!is_fast(instructions) || open >= kMostOpen) return false;
+    const double saved = exact() - int8(instructions, open);
+    return static_cast<double>(iterations) * saved > int8_start();
+  }
+  [[nodiscard]] double int8_start() const { return 100 + 2 * s.d + 0.2 * s.k; }
+
+  /// By shape alone, for as many iterations as a run may have that stops by itself.
+  [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
+    return bytes_pay(instructions, usual_open(), kExpectedIterations);
+  }
+  /// One thread's, for `points` points in bytes and one iteration of theirs.
+  [[nodiscard]] double bytes_look(const std::string& instructions, double points) const {
+    return 10000 + 2 * s.k * s.d + points * (4 * s.d + 100 + int8(instructions, 1));
+  }
+  /// Does it depend on what bytes leave open?
+  [[nodiscard]] bool bytes_may_pay(const std::string& instructions, std::int64_t iterations) const {
+    return instructions != "avx2" && bytes_pay(instructions, 0, iterations) &&
+           !bytes_pay(instructions, 0.9 * kMostOpen, iterations);
+  }
+
   /// The same of pairs of bytes, by nanoseconds of a Zen 3: seven bits leave more open than eight.
   [[nodiscard]] bool prefers_pairs() const {
     if (!pairs_known) return false;
@@ -63,7 +95,8 @@ struct FamilyCosts {
 
   /// Of the family that prefers_bytes() says.
   [[nodiscard]] double brute(const std::string& instructions) const {
-    return prefers_bytes(instructions) ? std::min(int8(instructions), 1.05 * exact()) : exact();
+    return prefers_bytes(instructions) ? std::min(int8(instructions, usual_open()), 1.05 * exact())
+                                       : exact();
   }
 
   /// Rows of a share of the points, in float32, which are at hand already where a cache holds them.
@@ -75,11 +108,13 @@ struct FamilyCosts {
   /// The same when hardly a point changes clusters any more, since those that do cost every family the
   /// same. Of the points, bytes left the share `open` to be looked at again; of more than half they are
   /// paused before long.
+  /// Without instructions: float32.
   [[nodiscard]] double settled(const std::string& instructions, double open) const {
     const double by_exact = exact_pass() + 1 + rows(1);
-    if (!prefers_bytes(instructions)) return by_exact;
-    const double of_open = open * (0.4 * s.d + 22);
-    return std::min(by_exact, int8_pass(instructions) + std::min(8.0, 4 + s.k / 16) + of_open);
+    const bool bytes = instructions == "avx2" ? prefers_pairs() : is_fast(instructions);
+    if (!bytes) return by_exact;
+    const double of_open = open * (0.5 * s.d + 35);
+    return std::min(by_exact, int8_pass(instructions) + std::min(22.0, 4 + s.k / 6) + of_open);
   }
 
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
@@ -92,42 +127,62 @@ struct FamilyCosts {
   /// clusters crosses, fewer the more points a cluster has. Of an AVX-512 Xeon.
   [[nodiscard]] double tree_of_few() const {
     const double clusters_a_point = s.k / std::max(s.n, 1.0);
-    return 1 + 12 * std::pow(s.k, 0.25) * std::pow(clusters_a_point, 0.75 / s.d);
+    const double crossed = s.d < 4 ? 5.3 * std::pow(clusters_a_point, 0.75 / s.d)
+                                   : 20 * std::pow(clusters_a_point, 0.3);
+    return 1 + std::pow(s.k, 0.25) * crossed;
+  }
+  /// Of so many threads, where it uses fewer if each had little to do; then what it waits longer than brute force at
+  /// barriers.
+  [[nodiscard]] double tree_of_few(int threads) const {
+    const int used = tree_threads(threads);
+    const double barriers = 900.0 * (used - 1);
+    return (tree_of_few() * s.n / used + barriers) * threads / std::max(s.n, 1.0);
+  }
+  /// Each gets several times as much work as its barriers cost.
+  [[nodiscard]] int tree_threads(int threads) const {
+    constexpr double kNanoseconds = 10000;  // of a thread's points
+    const double worth = s.n * tree_of_few() / kNanoseconds;
+    return static_cast<int>(std::clamp(worth, 1.0, static_cast<double>(threads)));
   }
 
   /// openmp_hamerly and openmp_yinyang: bounds follow their centroids; where they cross, a row is read
   /// and the point's own distance formed, and where they still cross those to others: to all, or to
   /// those of some groups, which costs more.
   [[nodiscard]] double bounded(double computed, bool groups) const {
+    return bounded_point(computed, groups) + (20000 + 10 * s.k * s.d) / s.n;
+  }
+  /// Without what is done once an iteration for the centroids: new layouts, and their movement.
+  [[nodiscard]] double bounded_point(double computed, bool groups) const {
     if (groups) {
       const double crossed = std::min(1.0, computed * s.k / 3);
-      return 1 + crossed * (15 + 2 * group_count()) + rows(crossed) +
-             computed * s.k * (1.4 + 0.024 * s.d);
+      return 5 + crossed * (20 + 2.6 * group_count()) + 1.3 * rows(crossed) +
+             computed * s.k * (1.8 + 0.031 * s.d);
     }
-    return 1 + 13 * computed / (computed + 0.12) + rows(std::min(1.0, 4 * computed)) +
-           computed * (17 + 0.1 * s.d + s.k * (0.095 + 0.0196 * s.d));
+    return 5 + 17 * computed / (computed + 0.12) + 1.3 * rows(std::min(1.0, 4 * computed)) +
+           computed * (22 + 0.13 * s.d + s.k * (0.124 + 0.0255 * s.d));
   }
   /// In their first iteration there are no bounds to follow. Where centroids are few, memory is waited for:
   /// points in float32, labels, and the bounds of all points.
   [[nodiscard]] double bounded_first(bool groups) const {
-    const double compared = s.k * (groups ? 0.6 + 0.024 * s.d : 0.095 + 0.0196 * s.d);
-    return std::max(15 + compared, 10 + 0.5 * s.d);
+    const double compared = s.k * (groups ? 0.8 + 0.034 * s.d : 0.133 + 0.0274 * s.d);
+    return std::max(25 + compared, 20 + 0.9 * s.d);
   }
 
   /// What copies of the points take to make; the tree's, beyond those of brute force.
   [[nodiscard]] double brute_setup() const { return 2 * s.d; }
-  [[nodiscard]] double tree_setup() const { return 120 + 22 * s.d; }
+  /// Some of its order is one thread's.
+  [[nodiscard]] double tree_setup(int threads) const { return 90 + 25 * s.d + 30.0 * threads; }
   [[nodiscard]] double bounded_setup() const { return 5 + 1.3 * s.d; }
 
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
   /// movement, and the points; and 10 us until all threads are at work again.
   [[nodiscard]] double look(std::int64_t points, double computed, bool groups) const {
-    return 10000 + 5 * s.k * s.d + static_cast<double>(points) * bounded(computed, groups);
+    return 10000 + 5 * s.k * s.d + static_cast<double>(points) * bounded_point(computed, groups);
   }
 
   /// One thread's, for the groups that bounds begin with.
   [[nodiscard]] double grouping(bool groups) const {
-    return groups ? 2.5 * s.k * s.d * std::log2(group_count()) : 0;
+    return groups ? 9 * s.k * s.d * std::log2(group_count()) : 0;
   }
 
   /// Of openmp_yinyang, with registers of 16 centroids.
@@ -139,23 +194,27 @@ struct FamilyCosts {
 
 /// The family for points that nothing is known of.
 inline std::string brute_family(const Shape& shape, const std::string& int8_instructions,
+                                std::int64_t iterations = kExpectedIterations,
                                 bool pairs_known = pairs_are_known()) {
   const FamilyCosts costs(shape, pairs_known);
-  return costs.prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
+  const bool bytes = costs.bytes_pay(int8_instructions, costs.usual_open(), iterations);
+  return bytes ? "openmp_int8" : "openmp_exact";
 }
 
 /// With few coordinates boxes separate centroids whatever the points are, unless each centroid has few points.
-inline bool surely_tree(const Shape& shape, const std::string& int8_instructions) {
+inline bool surely_tree(const Shape& shape, const std::string& int8_instructions, int threads) {
   const FamilyCosts costs(shape);
-  return shape.d <= 4 && costs.tree_of_few() < costs.brute(int8_instructions);
+  return shape.d <= 4 &&
+         costs.tree_of_few(threads) < crowded(threads) * costs.brute(int8_instructions);
 }
 
 /// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
-inline bool tree_pays(const Shape& shape, const std::string& int8_instructions,
+inline bool tree_pays(const Shape& shape, const std::string& int8_instructions, int threads,
                       std::int64_t iterations) {
   const FamilyCosts costs(shape);
-  const double saved = costs.brute(int8_instructions) - costs.tree_of_few();
-  return static_cast<double>(iterations) * saved > costs.tree_setup();
+  const double brute = crowded(threads) * costs.brute(int8_instructions);
+  const double saved = brute - costs.tree_of_few(threads);
+  return static_cast<double>(iterations) * saved > costs.tree_setup(threads);
 }
 
 /// Whether boxes do is to be seen from some of the points. Few points are not worth the look, and few
@@ -164,12 +223,21 @@ inline bool perhaps_tree(const Shape& shape) {
   return shape.d > 4 && shape.d <= 8 && shape.k > 8 && shape.n >= 4096;
 }
 
+/// The same, within so many iterations: if boxes left nothing, would they pay for their order and for the look, which
+/// takes every point's distances to some places and a small tree? brute: with many threads crowded().
+inline bool boxes_may_pay(const FamilyCosts& costs, double brute, int threads,
+                          std::int64_t iterations) {
+  const double look = 50 + 4e5 * threads / costs.s.n;
+  const double saved = static_cast<double>(iterations) * (brute - costs.tree(0));
+  return saved > 1.2 * costs.tree_setup(threads) + 3 * look;
+}
+
 /// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as
 /// boxes at their edges are larger, and the reach of its points is not known in a first iteration.
-inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed) {
-  constexpr double kWorthASetup =
-      2;  // nanoseconds: a hundred iterations that save so much pay for the setup
-  return 1.1 * (costs.tree(0.5 * computed) + kWorthASetup) < brute;
+inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed, int threads,
+                         std::int64_t iterations) {
+  const double setup = costs.tree_setup(threads) / static_cast<double>(iterations);
+  return 1.1 * costs.tree(0.5 * computed) + setup < brute;
 }
 
 /// Groups of centroids with bounds of their own pay for themselves where distances to all cost much.
@@ -178,13 +246,17 @@ inline bool prefers_groups(const Shape& shape) {
 }
 
 /// Points behind bounds next to the brute force, to see what bounds would save; none where they would be
-/// few, or iterations short. So few that they take a small share of the time by one thread, while all wait;
-/// where they are enough for several, these share them.
-inline std::int64_t scouts(const Shape& shape, int threads) {
+/// few, or iterations short or too few to pay for bounds (0: nobody knows how many). Looks() lets them take but a small
+/// share of the time, though all threads wait where the points are too few for several.
+inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
   const Sizes s = shape;
-  const std::int64_t points = std::min<std::int64_t>(shape.n / (std::int64_t{128} * threads), 1024);
-  const bool worth_while = shape.k >= 4 && shape.d > 8 && s.n * s.k * s.d > 2e6;
-  return worth_while && points >= 32 ? points : 0;
+  constexpr std::int64_t kFewest = 16;  // iterations
+  const bool in_question = iterations == 0 || iterations >= kFewest;
+  const bool long_enough = shape.d > 8 || FamilyCosts(shape).exact() > 60;
+  const bool worth_while = shape.k >= 4 && long_enough && s.n * s.k * s.d > 2e6;
+  if (!in_question || !worth_while) return 0;
+  const std::int64_t points = std::max(shape.n / 128, std::min<std::int64_t>(64, shape.n / 16));
+  return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }
 
 /// When the sample is looked at: after two iterations in a row at least, since the first look brings its

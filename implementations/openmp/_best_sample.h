@@ -5,25 +5,30 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 #include <vector>
 
+#include "harness/support/parallel.h"
 #include "harness/variant.h"
+#include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
 
-/// `count` points, evenly spaced over all.
-inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int64_t count) {
+/// `count` points, evenly spaced over all; `between`: those halfway to the next ones.
+inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int64_t count,
+                                        bool between = false) {
   const auto [n, d, k, precision] = problem.shape;
   std::vector<float> points;
   points.reserve(count * d);
   for (std::int64_t place = 0; place < count; ++place) {
-    const float* row = problem.points + place * n / count * d;
+    const float* row = problem.points + (2 * place + (between ? 1 : 0)) * n / (2 * count) * d;
     points.insert(points.end(), row, row + d);
   }
   return points;
@@ -33,9 +38,11 @@ inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int6
 inline constexpr std::int64_t kMaxPlaces = 8;
 
 /// Of each centre, a row, the `wanted` points nearest to it, itself among them, in no order; all if there are no more.
-inline std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& problem,
-                                                           const std::vector<std::int64_t>& centres,
-                                                           std::int64_t wanted) {
+/// in_team: as _crew.h has it, whose threads share the points.
+template <class Team>
+std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& problem,
+                                                    const std::vector<std::int64_t>& centres,
+                                                    std::int64_t wanted, const Team& in_team) {
   using Distances = std::array<float, kMaxPlaces>;
   using Near = std::pair<float, std::int64_t>;
   const auto [n, d, k, precision] = problem.shape;
@@ -73,15 +80,35 @@ inline std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>&
     limits[place] = sample[rank][place];
   }
   wanted = std::min(wanted, n);
-  std::vector<std::vector<Near>> found(places);
-  while (std::ranges::any_of(limits, [](float limit) { return limit != kNobody; })) {
-    for (std::int64_t i = 0; i < n; ++i) {
+  using Found = std::vector<std::vector<Near>>;
+  Found found(places);
+  const auto look_at = [&](Range range, Found& to) {
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
       const Distances here = distances(i);
       bool any = false;
       for (std::size_t place = 0; place < here.size(); ++place) any |= here[place] <= limits[place];
       if (!any) continue;
       for (std::size_t place = 0; place < places; ++place) {
-        if (here[place] <= limits[place]) found[place].emplace_back(here[place], i);
+        if (here[place] <= limits[place]) to[place].emplace_back(here[place], i);
+      }
+    }
+  };
+  constexpr double kWorth = 4096;  // points of a thread
+  const int threads = worth_threads(static_cast<double>(n), kWorth, problem.threads);
+  while (std::ranges::any_of(limits, [](float limit) { return limit != kNobody; })) {
+    std::vector<Found> of_threads(threads, Found(places));
+    std::atomic<bool> out_of_memory{false};  // no exception may leave a team
+    in_team(threads, [&](int thread, int present) {
+      try {
+        look_at(part_of(n, thread, present), of_threads[thread]);
+      } catch (const std::bad_alloc&) {
+        out_of_memory = true;
+      }
+    });
+    if (out_of_memory) throw std::bad_alloc();
+    for (const Found& own : of_threads) {
+      for (std::size_t place = 0; place < places; ++place) {
+        found[place].insert(found[place].end(), own[place].begin(), own[place].end());
       }
     }
     // Once more where the sample was misleading: with all points.
@@ -102,7 +129,8 @@ inline std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>&
 
 /// Neighbourhoods of some points, 128 points each, a hundredth of all at most: the boxes about few of the
 /// points are as small there as those about all. Every point that is looked through costs a distance.
-inline std::vector<float> neighbourhoods(const Problem<float>& problem) {
+template <class Team>
+std::vector<float> neighbourhoods(const Problem<float>& problem, const Team& in_team) {
   constexpr std::int64_t kNeighbours = 128;
   const auto [n, d, k, precision] = problem.shape;
   const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMaxPlaces);
@@ -111,7 +139,7 @@ inline std::vector<float> neighbourhoods(const Problem<float>& problem) {
     centres.push_back((2 * place + 1) * n / (2 * count));
   }
   std::vector<float> points;
-  for (const auto& rows : nearest_rows(problem, centres, kNeighbours)) {
+  for (const auto& rows : nearest_rows(problem, centres, kNeighbours, in_team)) {
     for (const std::int64_t near : rows) {
       const float* row = problem.points + near * d;
       points.insert(points.end(), row, row + d);

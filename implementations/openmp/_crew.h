@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "implementations/openmp/_barrier.h"
+#include "implementations/openmp/_crews_work.h"
 
 namespace kmeans::openmp {
 
@@ -117,12 +118,6 @@ class Crew {
   std::atomic<int> at_work_{0};
   Ticket done_;
 };
-
-/// Are threads a crew's, or OpenMP's? Set before the first variant is set up.
-inline std::atomic<bool>& crews_work() {
-  static std::atomic<bool> crews{false};
-  return crews;
-}
 
 /// work(thread, threads) on up to so many threads. No exception may leave it.
 template <class Work>

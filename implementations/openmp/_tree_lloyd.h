@@ -86,11 +86,8 @@ class TreeLloyd : public Team<float, Walker> {
   }
 
  private:
-  /// Each gets several times as much work as its barriers cost.
   static int threads_for(const Shape& shape, int threads) {
-    constexpr double kNanoseconds = 20000;  // of a thread's points
-    const double work = static_cast<double>(shape.n) * FamilyCosts(shape).tree_of_few();
-    return static_cast<int>(std::clamp(work / kNanoseconds, 1.0, static_cast<double>(threads)));
+    return FamilyCosts(shape).tree_threads(threads);
   }
 
   static constexpr float kUnknown = std::numeric_limits<float>::infinity();

@@ -3,9 +3,10 @@
 // Flags: -ffp-contract=off
 //
 // Idea:      the exact variants of this folder as families, of which one is at work: chosen by
-//            shape and instructions, and up to 4 coordinates by the iterations to come; for 5 to 8 by what
-//            boxes show in neighbourhoods of some points, in setup; and changed where a sample of points, which
-//            follows the centroids behind bounds, shows that bounds would save more than the change costs
+//            shape, instructions and the iterations to come; where these do not decide, by what some points
+//            show in setup: how many bytes leave open, and for 5 to 8 coordinates what boxes save in
+//            neighbourhoods; and changed where a sample of points, which follows the centroids behind bounds,
+//            shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is shared by the threads as well
 // Memory:    that of the family at work, which is set up when it begins; one that was left is kept
 //            where both together are no more than twice the points
@@ -27,6 +28,7 @@
 #include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_best_sample.h"
 #include "implementations/openmp/_bounded_lloyd.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
 
 namespace {
@@ -61,15 +63,18 @@ struct Families {
   std::string bounded{};
   std::string int8{};  // instructions; empty where bytes were not in question
 
-  static Families of(const Shape& shape, int threads, bool weighted = false) {
+  /// iterations: 0 if nobody knows how many are to come.
+  static Families of(const Shape& shape, int threads, std::int64_t iterations = 0,
+                     bool weighted = false) {
     // Its nodes have sums without weights.
     const bool tree_takes = !weighted && registered("openmp_tree").traits.supports(shape).ok;
     Families families{.int8 = int8_instructions(shape.d)};
-    families.brute = brute_family(shape, families.int8);
-    if (tree_takes && (surely_tree(shape, families.int8) || perhaps_tree(shape))) {
+    families.brute =
+        brute_family(shape, families.int8, iterations > 0 ? iterations : kExpectedIterations);
+    if (tree_takes && (surely_tree(shape, families.int8, threads) || perhaps_tree(shape))) {
       families.tree = "openmp_tree";
     }
-    if (scouts(shape, threads) > 0) {
+    if (scouts(shape, iterations) > 0) {
       families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
     }
     return families;
@@ -108,15 +113,14 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     const Shape& shape = problem.shape;
     const bool weighted = problem.counted.weights != nullptr;
     // A rank without points has none to choose by.
-    names_ = shape.n > 0 ? Families::of(shape, problem.threads, weighted)
+    names_ = shape.n > 0 ? Families::of(shape, problem.threads, problem.iterations, weighted)
                          : Families{.brute = "openmp_exact"};
-    brute_cost_ = FamilyCosts(shape).brute(names_.int8);
-    const bool by_shape = surely_tree(shape, names_.int8);
-    if (!names_.tree.empty() && !by_shape) choose_by_neighbourhoods();
-    // Few iterations may have to do, of which nothing is known yet.
-    tree_later_ = !names_.tree.empty() && by_shape && !tree_pays(shape, names_.int8, kAlways);
-    if (tree_later_) names_.brute = "openmp_exact";  // bytes take as long to set up as the tree
-    if (!names_.tree.empty() && !tree_later_) names_.brute.clear();
+    tree_later_ = false;
+    const bool by_shape = surely_tree(shape, names_.int8, problem.threads);
+    if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
+    if (!names_.brute.empty() && !tree_later_) choose_brute_force();
+    if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
+    if (names_.brute.empty() || tree_later_) names_.bounded.clear();
     const std::string name = names_.brute.empty() ? names_.tree : names_.brute;
     iterations_ = 0;
     bounded_.reset();
@@ -161,7 +165,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// How many there will be is not known: as many again as there have been, it is assumed.
   Stopped step_until(const Stopping& when, std::int64_t most) override {
     distances_ = 0;
-    begin_with_tree_for(std::min(most, kExpected));
+    begin_with_tree_for(std::min(most, kExpectedIterations));
     Stopped all;
     while (all.iterations < most && !all.settled && !all.within_shift) {
       earlier_ = iterations_;
@@ -206,7 +210,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
   /// Of brute force, from now on.
   [[nodiscard]] double settled_cost() const {
-    return FamilyCosts(problem_.shape).settled(names_.int8, open_);
+    return crowded(problem_.threads) *
+           FamilyCosts(problem_.shape).settled(bytes_at_work_ ? names_.int8 : "", open_);
   }
   [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
   [[nodiscard]] std::int64_t scouted() const {
@@ -214,8 +219,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
   /// Of brute force, by the clock; when points hardly move any more, as soon as that is less.
   [[nodiscard]] double iteration_time() const {
-    return std::min(brute_cost_, settled_cost()) * static_cast<double>(problem_.shape.n) /
-           problem_.threads;
+    const double barriers = 1500.0 * (problem_.threads - 1);
+    return barriers + std::min(brute_cost_, settled_cost()) *
+                          static_cast<double>(problem_.shape.n) / problem_.threads;
   }
   /// By the clock, if bounds leave so much.
   [[nodiscard]] double look_time(double computed) const {
@@ -234,7 +240,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// Instead of brute force, between two runs, if it pays within so many iterations.
   void take_tree_for(std::int64_t iterations) {
-    if (!tree_later_ || !tree_pays(problem_.shape, names_.int8, iterations)) return;
+    if (!tree_later_ || !tree_pays(problem_.shape, names_.int8, problem_.threads, iterations))
+      return;
     tree_later_ = false;
     names_.brute.clear();
     first_name_ = names_.tree;
@@ -253,7 +260,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
   void prepare_scout() {
-    scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.threads));
+    scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.iterations));
     scout_ = std::make_unique<Scout>(in_groups());
     scout_->setup(part_of_problem(scouted_, problem_.threads));
   }
@@ -270,9 +277,77 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return part;
   }
 
+  /// In float32 or in bytes? Where the shape leaves it open, by what bytes leave open of some points, between
+  /// centroids that are points.
+  void choose_brute_force() {
+    const FamilyCosts costs(problem_.shape);
+    const std::int64_t iterations = iterations_or(kExpectedIterations);
+    double open = costs.usual_open();
+    if (costs.bytes_may_pay(names_.int8, iterations) && is_worth_a_look_at_bytes(iterations)) {
+      open = open_in_bytes();
+      constexpr std::int64_t kFew = 20;  // later, bytes leave half as many open
+      if (open < kMostOpen && iterations > kFew) open /= 2;
+      names_.brute =
+          costs.bytes_pay(names_.int8, open, iterations) ? "openmp_int8" : "openmp_exact";
+    }
+    bytes_at_work_ = names_.brute == "openmp_int8";
+    const double cost = bytes_at_work_
+                            ? std::min(costs.int8(names_.int8, open), 1.05 * costs.exact())
+                            : costs.exact();
+    brute_cost_ = crowded(problem_.threads) * cost;
+  }
+
+  [[nodiscard]] std::int64_t iterations_or(std::int64_t expected) const {
+    return problem_.iterations > 0 ? problem_.iterations : expected;
+  }
+
+  [[nodiscard]] std::int64_t points_in_bytes() const {
+    return std::clamp<std::int64_t>(problem_.shape.n / 64, 128, 512);
+  }
+  [[nodiscard]] bool is_worth_a_look_at_bytes(std::int64_t iterations) const {
+    constexpr double kShare = 0.03;
+    const FamilyCosts costs(problem_.shape);
+    const double all = costs.exact() * static_cast<double>(iterations * problem_.shape.n);
+    const auto points = static_cast<double>(points_in_bytes());
+    return costs.bytes_look(names_.int8, points) < kShare * all / problem_.threads;
+  }
+  [[nodiscard]] double open_in_bytes() const {
+    const std::vector<float> some = evenly_spaced(problem_, points_in_bytes(), true);
+    const std::vector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
+    const auto bytes = make_family("openmp_int8");
+    bytes->setup(part_of_problem(some, 1));
+    bytes->reset(centroids.data());
+    bytes->step(1);
+    return bytes->open_share().value();
+  }
+
+  void choose_tree_by_shape() {
+    const auto pays = [&](std::int64_t iterations) {
+      return tree_pays(problem_.shape, names_.int8, problem_.threads, iterations);
+    };
+    constexpr std::int64_t kAlways = 2;  // iterations that any run has
+    if (pays(iterations_or(kAlways))) {
+      names_.brute.clear();
+    } else if (problem_.iterations > 0) {
+      names_.tree.clear();
+    } else {
+      // Few iterations may have to do, of which nothing is known yet.
+      tree_later_ = true;
+      names_.brute = "openmp_exact";  // bytes take as long to set up as the tree
+      bytes_at_work_ = false;
+      brute_cost_ = crowded(problem_.threads) * FamilyCosts(problem_.shape).exact();
+    }
+  }
+
   /// Tree or brute force? By what boxes leave in some neighbourhoods, of centroids that are points.
-  void choose_by_neighbourhoods() {
-    const std::vector<float> neighbours = neighbourhoods(problem_);
+  void choose_tree_by_neighbourhoods() {
+    constexpr std::int64_t kLong = 100;
+    const std::int64_t iterations = iterations_or(kLong);
+    if (!boxes_may_pay(FamilyCosts(problem_.shape), brute_cost_, problem_.threads, iterations)) {
+      return names_.tree.clear();
+    }
+    const auto team = [](int threads, const auto& work) { in_team(threads, work); };
+    const std::vector<float> neighbours = neighbourhoods(problem_, team);
     const std::vector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
     const auto boxes = make_family(names_.tree);
     boxes->setup(part_of_problem(neighbours, 1));
@@ -280,7 +355,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     boxes->step(1);
     const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
     const double computed = share(*boxes->computed_distances(), points);
-    const bool tree = prefers_tree(FamilyCosts(problem_.shape), brute_cost_, computed);
+    const bool tree = prefers_tree(FamilyCosts(problem_.shape), brute_cost_, computed,
+                                   problem_.threads, iterations);
     (tree ? names_.brute : names_.tree).clear();
   }
 
@@ -397,9 +473,6 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     wait_until_ = 2 * iterations_ + 16;
   }
 
-  static constexpr std::int64_t kAlways = 2;     // iterations that any run has
-  static constexpr std::int64_t kExpected = 50;  // of a run that stops by itself
-
   Problem<float> problem_;
   Families names_;
   bool tree_later_ = false;  // instead of brute force, if enough iterations are to come
@@ -408,6 +481,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   std::unique_ptr<Family<float>> bounded_;  // from when it first pays
   Family<float>* at_work_ = nullptr;
   double brute_cost_ = 0;
+  bool bytes_at_work_ = false;    // as brute force
   std::unique_ptr<Scout> scout_;  // bounds of scouted_
   std::vector<float> scouted_;    // points
   bool scouting_ = false;
@@ -436,7 +510,9 @@ KMEANS_VARIANT(
     .setup_note = "sets up the family that begins; the next one is set up on the way",
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
-      const double brute = bytes_of(families.brute, s, threads);
+      constexpr std::int64_t kMany = 1000;  // iterations
+      const bool bytes = FamilyCosts(s).bytes_may_pay(families.int8, kMany);
+      const double brute = bytes_of(bytes ? "openmp_int8" : families.brute, s, threads);
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});
       // What is handed over; points near a place in the sample go before there are families.
