@@ -146,7 +146,7 @@ class FamilyTimes {
     return 4.4e-6 + operations / (share * busy * gpu_.float_rate()) + resident_sums() + moves;
   }
   [[nodiscard]] double resident_sums() const {
-    return s_.k * (s_.d + 1) * 0.094 * gpu_.multiprocessors / gpu_.clock;
+    return s_.k * (s_.d + 1) * 0.08 * gpu_.multiprocessors / gpu_.clock;
   }
 
   /// Four launches, and an order in the first iteration. `dimensions`: of the space that the points fill. With the
@@ -155,7 +155,7 @@ class FamilyTimes {
   [[nodiscard]] double tree(double dimensions) const {
     const double side = tree_side(dimensions);
     const double looked_at = std::min(s_.k, std::pow(1 + side, dimensions));
-    const double operations = looked_at * 36 * (s_.d + 12);
+    const double operations = std::pow(looked_at, 0.985) * 36.4 * (s_.d + 12);
     const double alone = looked_at * 7 * (s_.d + 12) / gpu_.clock;
     const double boxes = std::min(7.3 * s_.k, 15e3) / gpu_.clock;  // of the centroids
     const double copy = s_.n * (4 * s_.d + 8) / gpu_.bytes_per_second;
