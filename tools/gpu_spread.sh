@@ -14,7 +14,10 @@
 # LOCAL_CHANGES=1 measures all the same. BUILD names the build (build), WORK the folder of the parts
 # (build/spread), RUN_OPTIONS options of the runs. Lanes share the host's memory, and CPU rows with
 # it; docs/ci.md.
+# OpenMP's threads wait without spinning, unless OMP_WAIT_POLICY says otherwise: each lane finds the others' load by
+# chance, and parts that waited differently cannot be joined.
 set -uo pipefail
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 cd "$(dirname "$0")/.." || exit
 
 program=${BUILD:-build}/kmeans-bench
