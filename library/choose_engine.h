@@ -19,12 +19,14 @@ namespace kmeans_exact {
 // Unnamed on purpose: compiled with different options.
 namespace {
 
-inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations, int threads) {
+inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                              int threads) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
   const std::string brute = kmeans::openmp::brute_family(shape, bytes, iterations);
   if (iterations <= 1) return brute;  // no time for a change
   if (shape.d <= 4) {
-    const bool tree = kmeans::openmp::surely_tree(shape, bytes, threads) &&
+    const bool tree = !weighted &&  // its nodes have sums without them
+                      kmeans::openmp::surely_tree(shape, bytes, threads) &&
                       kmeans::openmp::tree_pays(shape, bytes, threads, iterations);
     return tree ? "openmp_tree" : brute;
   }
@@ -34,9 +36,10 @@ inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iteration
   return shape.d > 8 || most > costs.tree_setup(threads) ? "openmp_best" : brute;
 }
 
-inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads) {
+inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                              int threads) {
   kmeans::openmp::crews_work() = true;
-  const auto variant = kmeans::registered_variant(engine_for(shape, iterations, threads));
+  const auto variant = kmeans::registered_variant(engine_for(shape, iterations, weighted, threads));
   MadeEngine made;
   made.bytes = variant.traits.memory_bytes(shape, threads);
   made.engine = variant.factory.make_float(kmeans::Precision::f32).release();

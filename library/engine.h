@@ -74,12 +74,12 @@ kmeans::FasterSeeding kmeans_exact_seeding_x86_64();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64_v3();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64_v4();
 // The engine for a call of so many iterations on so many threads; one function for each level that is built.
-void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                                kmeans_exact::MadeEngine& made);
-void kmeans_exact_engine_x86_64(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                                kmeans_exact::MadeEngine& made);
-void kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                                   kmeans_exact::MadeEngine& made);
-void kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                                   kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                                int threads, kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                                int threads, kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape, std::int64_t iterations,
+                                   bool weighted, int threads, kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape, std::int64_t iterations,
+                                   bool weighted, int threads, kmeans_exact::MadeEngine& made);
 }

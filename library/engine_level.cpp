@@ -39,9 +39,9 @@ kmeans::Registration kmeans::registered_variant(const std::string& name) {
   throw std::logic_error("no variant '" + name + "' is in this library");
 }
 
-void KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                         kmeans_exact::MadeEngine& made) {
-  made = kmeans_exact::make_engine(shape, iterations, threads);
+void KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                         int threads, kmeans_exact::MadeEngine& made) {
+  made = kmeans_exact::make_engine(shape, iterations, weighted, threads);
 }
 
 void KMEANS_EXACT_SQUARES(const float* points, std::int64_t n, std::int64_t d,

@@ -4,9 +4,9 @@
 #include "library/choose_engine.h"
 #include "library/engine.h"
 
-void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                                kmeans_exact::MadeEngine& made) {
-  made = kmeans_exact::make_engine(shape, iterations, threads);
+void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
+                                int threads, kmeans_exact::MadeEngine& made) {
+  made = kmeans_exact::make_engine(shape, iterations, weighted, threads);
 }
 
 void kmeans_exact_squares_native(const float* points, std::int64_t n, std::int64_t d,

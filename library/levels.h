@@ -14,7 +14,7 @@ namespace kmeans_exact_levels {
 
 struct Level {
   const char* name;
-  void (*make)(const kmeans::Shape&, std::int64_t iterations, int threads,
+  void (*make)(const kmeans::Shape&, std::int64_t iterations, bool weighted, int threads,
                kmeans_exact::MadeEngine& made);
   kmeans::FasterSeeding (*seeding)();
   void (*squares)(const float* points, std::int64_t n, std::int64_t d, const float* centroids,

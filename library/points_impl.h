@@ -73,10 +73,8 @@ inline KeptEngine make_engine(const kmeans::Problem<float>& problem, std::int64_
     if (kmeans_exact_gpu::make_engine(problem, made, why_not)) return KeptEngine(made, true);
     if (device == Device::gpu) kmeans_exact_checks::refuse_gpu(why_not);
   }
-  // The tree, which many iterations of few coordinates pay for, has no weights.
-  if (problem.counted.weights != nullptr && problem.shape.d <= 4) iterations = 1;
-  kmeans_exact_levels::level_of_this_processor().make(problem.shape, iterations, problem.threads,
-                                                      made);
+  kmeans_exact_levels::level_of_this_processor().make(
+      problem.shape, iterations, problem.counted.weights != nullptr, problem.threads, made);
   return KeptEngine(made);
 }
 
@@ -280,7 +278,8 @@ struct Points::Impl {
                       .max_abs = kmeans::largest_weighted_abs(readable(), n, d, weights)};
   }
 
-  /// Set up for this k and for so many iterations, unless it is already. known: there will not be more.
+  /// Set up for this k and for so many iterations, unless it is already. known: there will not be more. What has made as
+  /// many iterations as it was set up for, and as many again, is set up for several runs.
   void make_ready(kmeans::Problem<float> problem, std::int64_t iterations, bool known = true) {
     if (std::exchange(points_are_new, false) && kept.engine != nullptr &&
         made_for == std::pair(problem.shape.k, iterations)) {
@@ -291,22 +290,25 @@ struct Points::Impl {
     }
     made_for = {problem.shape.k, iterations};
     const bool same_k = k == problem.shape.k;
-    // What is chosen for some iterations also suits somewhat more.
-    const bool suits = set_up_for == 0 || (known && iterations < 2 * set_up_for);
+    if (!same_k) made = 0;
+    // What is chosen for some iterations also suits somewhat more and, where it is not a GPU's, fewer.
+    const bool suits =
+        set_up_for == 0 || (known && iterations / 2 < set_up_for && made / 2 < set_up_for &&
+                            (!kept.on_gpu || set_up_for / 2 <= iterations));
     if (same_k && iterations <= expected && suits) return;
-    expected = std::max(iterations, expected);
-    KeptEngine made = make_engine(problem, expected, device);
+    expected = std::max({iterations, expected, made});
+    KeptEngine another = make_engine(problem, expected, device);
     // An engine of the same kind keeps its copies.
-    const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
-                           typeid(*kept.stops) == typeid(*made.stops);
+    const bool same_kind = kept.stops != nullptr && another.stops != nullptr &&
+                           typeid(*kept.stops) == typeid(*another.stops);
     if (same_kind && same_k && suits) return;
-    set_up_for = problem.iterations = known ? iterations : 0;
+    set_up_for = problem.iterations = known && made == 0 ? iterations : 0;
     k = 0;
     if (same_kind) {
-      kept.bytes = made.bytes;
+      kept.bytes = another.bytes;
     } else {
       kept = {};  // before another takes memory
-      kept = std::move(made);
+      kept = std::move(another);
       ++engines;
     }
     if (kept.on_gpu) send_rows();
@@ -384,6 +386,7 @@ struct Points::Impl {
     if (alive) alive();
     const Result result = run_until(kept, when, options.iterations,
                                     uninterrupted(problem.shape, problem.threads), alive);
+    made += result.iterations;
     if (options.labels_of == LabelsOf::starting || result.converged) {
       kept.engine->fetch(answer.centroids, answer.labels);
       return result;
@@ -410,6 +413,7 @@ struct Points::Impl {
   void nearest(const kmeans::Problem<float>& problem, const float* centroids, std::int32_t* labels,
                const Between& between) {
     make_ready(problem, 1);
+    made += 1;
     kept.engine->reset(centroids);
     if (between) between();
     kept.stops->label_with_breaks(between);
@@ -582,7 +586,8 @@ struct Points::Impl {
   bool points_are_new = false;
   std::pair<std::int64_t, std::int64_t> made_for{};  // k and iterations, when it was last asked for
   std::int64_t expected = 0;                         // iterations, the most so far
-  std::int64_t set_up_for = 0;                       // iterations; 0: it is not known how many
+  std::int64_t set_up_for = 0;                       // iterations; 0: of several runs, or not known
+  std::int64_t made = 0;                             // iterations for this k
   std::int64_t engines = 0;
 };
 

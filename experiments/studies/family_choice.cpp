@@ -276,6 +276,24 @@ class Choice {
   std::int64_t looked_at_ = 0;
 };
 
+/// Memory and threads that a later call finds, while it lives.
+class AsInTheLibrary {
+ public:
+  explicit AsInTheLibrary(bool gpu) : gpu_(gpu) {
+    if (gpu_) keep_gpu_memory(true);
+    openmp::crews_work() = true;
+  }
+  AsInTheLibrary(const AsInTheLibrary&) = delete;
+  AsInTheLibrary& operator=(const AsInTheLibrary&) = delete;
+  ~AsInTheLibrary() {
+    openmp::crews_work() = false;
+    if (gpu_) keep_gpu_memory(false);
+  }
+
+ private:
+  bool gpu_;
+};
+
 StudyOutput run(const StudyInput& input) {
   const Plan plan = read_plan(input);
   StudyOutput output;
@@ -294,9 +312,7 @@ StudyOutput run(const StudyInput& input) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
     return output;
   }
-  // As a later call of the library has them.
-  if (chooser.traits.gpu) keep_gpu_memory(true);
-  openmp::crews_work() = true;
+  const AsInTheLibrary as_in_the_library(chooser.traits.gpu);
   for (const int threads : plan.threads) {
     if (threads > usable_threads()) {
       output.notes.push_back("Left out: " + std::to_string(threads) + " threads (" +
@@ -306,8 +322,6 @@ StudyOutput run(const StudyInput& input) {
     for (const Shape& shape : plan.shapes) choice.look_at(shape, threads);
   }
   choice.finish();
-  if (chooser.traits.gpu) keep_gpu_memory(false);
-  openmp::crews_work() = false;
   return output;
 }
 

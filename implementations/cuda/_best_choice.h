@@ -130,9 +130,9 @@ class FamilyTimes {
     return 8.7e-6 + pass + s_.n * moves;
   }
 
-  /// Two operations a coordinate and four a pair, by as many threads as the block's points leave busy, of which each
-  /// takes some at a time; shared memory for what moves; each block brings its sums to the
-  /// L2 cache, reads all of them and divides. Little work is one block's.
+  /// Two operations a coordinate and four a pair, by as many threads as the block's points keep busy, some points a
+  /// thread; shared memory for what moves; each block brings its sums to the L2 cache, reads all of them and divides.
+  /// Little work is one block's.
   [[nodiscard]] double resident() const {
     const double operations = s_.n * s_.k * (2 * s_.d + 4);
     if (operations <= static_cast<double>(tuning::kOperationsOfOneBlock)) {
@@ -171,11 +171,12 @@ class FamilyTimes {
     if (family != "cuda_hamerly") return begun + (all - early) * later(family);
     const double between =
         std::min(40.0, all - early);  // bounds hold from iteration to iteration better
-    return begun + between * hamerly(0.7) + (all - early - between) * hamerly(0.3);
+    return begun + between * hamerly(0.7) + (all - early - between) * later(family);
   }
   /// From the tenth iteration on: few points move, the tree is in order, and the run's start counts no more.
   [[nodiscard]] double later(const std::string& family) const {
     const double early = of(family);
+    if (family == "cuda_hamerly") return hamerly(0.3);
     if (family == "cuda_onepass") return 1.3e-6 + 0.69 * early;
     if (family == "cuda_tree") return (tree_side(s_.d) < 0.3 ? 0.55 : 0.8) * early;
     if (family != "cuda_resident") return early - 1.2e-6;
@@ -262,15 +263,26 @@ inline bool trial_may_pay(const std::string& other, const std::string& first, co
   const bool bounds = other == kKeepsBounds;
   const double now = std::sqrt(kUnsure) * times.of(first);
   const double least = bounds ? times.least_of(other) : times.least_of(other) / std::sqrt(kUnsure);
-  const double cost = setup_seconds(other, shape, limits) + times.of(other);
+  const double cost = setup_seconds(other, shape, limits) + least;
   const double share = bounds ? kTrialShareIfBoundsHold : kTrialShare;
   const std::int64_t before = 1 + kTimedIterations + (bounds ? kIterationsBeforeBounds : 0);
   return static_cast<double>(iterations - before) * (now - least) > 2 * cost &&
          cost < share * static_cast<double>(iterations) * now;
 }
 
+/// Are bounds the fastest from the first iteration on, with no other that structure in the points could make faster?
+/// The others would be ahead in the few iterations that a trial times. Families by the seconds of a run.
+inline bool bounds_alone(const std::vector<std::string>& families, const FamilyTimes& times,
+                         const std::map<std::string, double>& seconds) {
+  if (families.size() < 2 || families.front() != kKeepsBounds) return false;
+  if (1.05 * seconds.at(families[0]) >= seconds.at(families[1])) return false;
+  return std::none_of(families.begin() + 1, families.end(), [&](const std::string& family) {
+    return times.least_of(family) < times.later(kKeepsBounds);
+  });
+}
+
 /// The families that may be the fastest, the likeliest first; the one that keeps bounds last, since what it saves is
-/// seen after the others. iterations: of the run to come; 0: nobody knows how many.
+/// seen after the others, or alone. iterations: of the run to come; 0: nobody knows how many.
 inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
                                              const GpuLimits& limits, std::int64_t iterations = 0) {
   const FamilyTimes times(shape, limits);
@@ -283,11 +295,7 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
   });
   const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
   std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
-  if (iterations > 0 && families.size() > 1 && families.front() == kKeepsBounds &&
-      1.05 * seconds.at(families[0]) < seconds.at(families[1])) {
-    return {
-        families.front()};  // the others would be ahead in the few iterations that a trial times
-  }
+  if (iterations > 0 && bounds_alone(families, times, seconds)) return {families.front()};
   std::stable_partition(families.begin(), families.end(),
                         [](const std::string& family) { return family != kKeepsBounds; });
   if (iterations > 0 && families.size() > 1) {

@@ -162,7 +162,8 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   /// Candidates, with what the model knows of them.
   struct Choice {
     std::vector<Candidate> candidates;
-    double bytes = 0;  // of any family that takes the shape, and of rows besides
+    double bytes = 0;  // of any of them, and of rows besides
+    bool all = true;   // none was left out for want of room
   };
 
   /// The same problem has the same candidates, as long as there is room for all.
@@ -180,7 +181,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
       if (one.question == question && kmeans::gpu_has_room(one.answer.bytes)) return one.answer;
     }
     Choice answer = choose();
-    if (!kmeans::gpu_has_room(answer.bytes)) return answer;
+    if (!answer.all) return answer;
     constexpr std::size_t kKept = 8;
     if (known.size() == kKept) known.pop_front();
     known.push_back({question, answer});
@@ -191,17 +192,16 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     const Shape& shape = problem_.shape;
     const bool counted = problem_.is_counted();
     auto families = families_for(shape);
-    Choice choice{.candidates = {}, .bytes = kmeans::cuda::bytes_of_rows(shape)};
-    double most = 0;
-    for (const auto& family : families) most = std::max(most, needed(family));
-    choice.bytes += most;
-    if (!kmeans::gpu_has_room(most)) {
+    const std::size_t all = families.size();
+    if (!kmeans::gpu_has_room(most_needed(families))) {
       leave_those_with_room(families, smallest_of(families, shape, counted));
     }
-    const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
-    families = kmeans::cuda::worth_trying(std::move(families), shape, limits, problem_.iterations);
+    Choice choice{.candidates = {}, .all = families.size() == all};
     // A family that begins again in each iteration gains nothing from bounds.
     if (counted && families.size() > 1) std::erase(families, kmeans::cuda::kKeepsBounds);
+    const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
+    families = kmeans::cuda::worth_trying(std::move(families), shape, limits, problem_.iterations);
+    choice.bytes = most_needed(families) + kmeans::cuda::bytes_of_rows(shape);
     const kmeans::cuda::FamilyTimes times(shape, limits);
     for (const auto& name : families) {
       choice.candidates.push_back({.name = name,
@@ -214,6 +214,11 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     return choice;
   }
 
+  [[nodiscard]] double most_needed(const std::vector<std::string>& families) const {
+    double most = 0;
+    for (const auto& family : families) most = std::max(most, needed(family));
+    return most;
+  }
   /// Bytes of GPU memory, besides rows that are there.
   [[nodiscard]] double needed(const std::string& family) const {
     const double bytes = bytes_of(family, problem_.shape, problem_.is_counted());

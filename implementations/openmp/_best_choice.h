@@ -53,8 +53,8 @@ struct FamilyCosts {
                                                     : 0.0044;
     return s.k * (product * s.d + 0.1) + 8000 / s.n;
   }
-  /// Of centroids that are points bytes leave twice as many points open as after some iterations; where those are
-  /// most of them, openmp_exact's filter takes over (0.05 more). So they do between few centroids in many dimensions.
+  /// What bytes leave open after some iterations; from centroids that are points it is twice as much. Between few
+  /// centroids in many dimensions it is nearly all, and openmp_exact's filter takes over.
   [[nodiscard]] double usual_open() const { return s.k < 16 && s.d >= 64 ? kMostOpen : 0.15; }
 
   /// Plain vectors and whatever is emulated are slower than float32; NEON's products are not measured.
@@ -107,8 +107,7 @@ struct FamilyCosts {
 
   /// The same when hardly a point changes clusters any more, since those that do cost every family the
   /// same. Of the points, bytes left the share `open` to be looked at again; of more than half they are
-  /// paused before long.
-  /// Without instructions: float32.
+  /// paused before long. Without instructions: float32.
   [[nodiscard]] double settled(const std::string& instructions, double open) const {
     const double by_exact = exact_pass() + 1 + rows(1);
     const bool bytes = instructions == "avx2" ? prefers_pairs() : is_fast(instructions);

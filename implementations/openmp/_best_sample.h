@@ -98,7 +98,7 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
   while (std::ranges::any_of(limits, [](float limit) { return limit != kNobody; })) {
     std::vector<Found> of_threads(threads, Found(places));
     std::atomic<bool> out_of_memory{false};  // no exception may leave a team
-    in_team(threads, [&](int thread, int present) {
+    in_team(threads, [&, n = n](int thread, int present) {
       try {
         look_at(part_of(n, thread, present), of_threads[thread]);
       } catch (const std::bad_alloc&) {
@@ -106,9 +106,14 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
       }
     });
     if (out_of_memory) throw std::bad_alloc();
-    for (const Found& own : of_threads) {
+    for (Found& own : of_threads) {
       for (std::size_t place = 0; place < places; ++place) {
-        found[place].insert(found[place].end(), own[place].begin(), own[place].end());
+        if (found[place].empty()) {
+          found[place].swap(own[place]);
+        } else {
+          found[place].insert(found[place].end(), own[place].begin(), own[place].end());
+        }
+        own[place] = {};
       }
     }
     // Once more where the sample was misleading: with all points.

@@ -307,7 +307,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   [[nodiscard]] bool is_worth_a_look_at_bytes(std::int64_t iterations) const {
     constexpr double kShare = 0.03;
     const FamilyCosts costs(problem_.shape);
-    const double all = costs.exact() * static_cast<double>(iterations * problem_.shape.n);
+    const double all =
+        costs.exact() * static_cast<double>(iterations) * static_cast<double>(problem_.shape.n);
     const auto points = static_cast<double>(points_in_bytes());
     return costs.bytes_look(names_.int8, points) < kShare * all / problem_.threads;
   }
@@ -331,7 +332,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     } else if (problem_.iterations > 0) {
       names_.tree.clear();
     } else {
-      // Few iterations may have to do, of which nothing is known yet.
+      // There may be only a few iterations.
       tree_later_ = true;
       names_.brute = "openmp_exact";  // bytes take as long to set up as the tree
       bytes_at_work_ = false;
@@ -511,7 +512,7 @@ KMEANS_VARIANT(
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
       constexpr std::int64_t kMany = 1000;  // iterations
-      const bool bytes = FamilyCosts(s).bytes_may_pay(families.int8, kMany);
+      const bool bytes = FamilyCosts(s).bytes_pay(families.int8, 0, kMany);
       const double brute = bytes_of(bytes ? "openmp_int8" : families.brute, s, threads);
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});

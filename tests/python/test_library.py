@@ -293,6 +293,15 @@ def test_kept_points_give_the_bits_of_single_calls(package, d: int) -> None:
         )
         assert run.centroids.tobytes() == single.centroids.tobytes()
         assert run.labels.tobytes() == single.labels.tobytes()
+    # An engine is set up for the iterations of the first run, and again where later runs differ.
+    init = points[:40]
+    for iterations in (1, 1, 1, 300, 5, 5, 60):
+        run = kept.lloyd(init, iterations=iterations, stop=None)
+        single = package.lloyd(points, init, iterations=iterations, stop=None)
+        assert run.centroids.tobytes() == single.centroids.tobytes()
+        assert run.labels.tobytes() == single.labels.tobytes()
+        weighted = kept.lloyd(init, iterations=iterations, weights=np.full(len(points), 2.0))
+        assert weighted.labels.tobytes() == kept.lloyd(init, iterations=iterations).labels.tobytes()
     with pytest.raises(ValueError, match=r"x has \d+ columns, init 1"):
         kept.lloyd(points[:3, :1])
 

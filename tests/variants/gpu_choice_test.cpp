@@ -146,7 +146,8 @@ TEST(CudaChoice, TheModelAloneIsRightWhereItWasFitted) {
 TEST(CudaChoice, ARunOfKnownLengthTriesOnlyWhatItsIterationsCanPayFor) {
   const auto tried = [](const Shape& shape, std::int64_t iterations) {
     auto families = kFamilies;
-    if (shape.k > 256) std::erase(families, "cuda_onepass");  // as it says
+    if (shape.k > 256) std::erase(families, "cuda_onepass");  // as they say
+    if (shape.d > 8) std::erase(families, "cuda_tree");
     return worth_trying(families, shape, limits_of(h200()), iterations);
   };
   // Setups count in short runs; a run without a trial needs no rows in their order.
@@ -164,6 +165,9 @@ TEST(CudaChoice, ARunOfKnownLengthTriesOnlyWhatItsIterationsCanPayFor) {
   EXPECT_THAT(tried({1000, 512, 2}, 300), Not(Contains("cuda_hamerly")));
   EXPECT_THAT(tried({300000, 64, 16384}, 50), Contains("cuda_hamerly"));
   EXPECT_THAT(tried({300000, 64, 16384}, 5), Not(Contains("cuda_hamerly")));
+  // Many pairs, and no other family that structure in the points could make faster.
+  EXPECT_THAT(tried({300000, 64, 16384}, 300), ElementsAre("cuda_hamerly"));
+  EXPECT_THAT(tried({1000000, 8, 1000}, 300), Contains("cuda_tree"));
 }
 
 /// What kUnsure rests on.
@@ -453,6 +457,17 @@ TEST_F(ARun, LooksForAGainBehindBoundsUntilEightyIterations) {
     EXPECT_EQ(seen(), 1000);
     EXPECT_EQ(run_.family_of_long_runs(), turns < 80 ? "h" : "a") << turns;
   }
+}
+
+TEST_F(ARun, TakesBoundsThatAreAheadByLittleOnlyAtTheLastLook) {
+  // While points move the other family becomes faster, too.
+  begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.92), true}});
+  run_.step(1000, nullptr);
+  EXPECT_EQ(run_.family_of_long_runs(), "h");
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 1, 4, 1, 4, 915));
+  begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.8), true}});
+  run_.step(1000, nullptr);
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 985));
 }
 
 TEST_F(ARun, TriesBoundsThatAreDearOnceFewLabelsChange) {
