@@ -124,7 +124,7 @@ TEST(Capacity, PredictedMemoryGrowsWithTheThreadsAsTheHeapDoes) {
     const Traits& traits = variant.traits;
     if (!traits.parallel || traits.gpu || variant.backend == "python") continue;
     for (const Precision precision : traits.precisions) {
-      const Shape shape{140'000, 2, 1800, precision};
+      const Shape shape{100'000, 2, 1800, precision};
       if (!supports(variant, shape).ok) continue;
       const auto held = [&](const Shape& of, int threads) {
         return precision == Precision::f64 ? bytes_held<double>(variant, of, threads)
