@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/support/crews_work.h"
 #include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
@@ -38,7 +39,7 @@ inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iteration
 
 inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
                               int threads) {
-  kmeans::openmp::crews_work() = true;
+  kmeans::crews_work() = true;
   const auto variant = kmeans::registered_variant(engine_for(shape, iterations, weighted, threads));
   MadeEngine made;
   made.bytes = variant.traits.memory_bytes(shape, threads);

@@ -278,8 +278,8 @@ struct Points::Impl {
                       .max_abs = kmeans::largest_weighted_abs(readable(), n, d, weights)};
   }
 
-  /// Set up for this k and for so many iterations, unless it is already. known: there will not be more. What has made as
-  /// many iterations as it was set up for, and as many again, is set up for several runs.
+  /// Set up for this k and for so many iterations, unless it is already. known: there will not be more. What has made
+  /// twice as many iterations as it was set up for is set up for several runs.
   void make_ready(kmeans::Problem<float> problem, std::int64_t iterations, bool known = true) {
     if (std::exchange(points_are_new, false) && kept.engine != nullptr &&
         made_for == std::pair(problem.shape.k, iterations)) {

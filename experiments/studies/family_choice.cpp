@@ -25,12 +25,12 @@
 #include "harness/machine/kept_gpu_memory.h"
 #include "harness/machine/machine.h"
 #include "harness/support/clock.h"
+#include "harness/support/crews_work.h"
 #include "harness/support/errors.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
-#include "implementations/openmp/_crews_work.h"
 
 namespace kmeans::studies::family_choice {
 namespace {
@@ -281,12 +281,12 @@ class AsInTheLibrary {
  public:
   explicit AsInTheLibrary(bool gpu) : gpu_(gpu) {
     if (gpu_) keep_gpu_memory(true);
-    openmp::crews_work() = true;
+    crews_work() = true;
   }
   AsInTheLibrary(const AsInTheLibrary&) = delete;
   AsInTheLibrary& operator=(const AsInTheLibrary&) = delete;
   ~AsInTheLibrary() {
-    openmp::crews_work() = false;
+    crews_work() = false;
     if (gpu_) keep_gpu_memory(false);
   }
 

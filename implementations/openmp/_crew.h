@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "harness/support/crews_work.h"
 #include "implementations/openmp/_barrier.h"
-#include "implementations/openmp/_crews_work.h"
 
 namespace kmeans::openmp {
 

@@ -17,7 +17,7 @@ from tests.support import ROOT, captured
 EXAMPLE = ROOT / "examples" / "plugins" / "library"
 
 #: The contract's number, and the headers that it is the number of, without comments and spaces.
-CONTRACT = (5, "1705f0f673ce40a8")
+CONTRACT = (6, "2beed1052fc4dff1")
 
 FAULTY = """
 #include "harness/variant.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose threads the variants of this folder use, for those that set it: compiled without OpenMP.
+// Whose threads the variants of implementations/openmp use.
 #pragma once
 
 #include <atomic>
 
-namespace kmeans::openmp {
+namespace kmeans {
 
 /// Are threads a crew's, or OpenMP's? Set before the first variant is set up.
 inline std::atomic<bool>& crews_work() {
@@ -13,4 +13,4 @@ inline std::atomic<bool>& crews_work() {
   return crews;
 }
 
-}  // namespace kmeans::openmp
+}  // namespace kmeans
