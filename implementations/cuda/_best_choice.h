@@ -228,9 +228,15 @@ inline std::int64_t holds_below(const std::string& family, const Shape& shape) {
   return family == kKeepsBounds ? shape.n / 200 : -1;
 }
 
-/// No prediction is off by more than a factor of two where the model was fitted (tests/variants/gpu_choice_test.cpp),
-/// so that two of them may mistake the faster of two families that lie this factor apart.
-inline constexpr double kUnsure = 4;
+/// No prediction is off by a larger factor where the model was fitted (tests/variants/gpu_choice_test.cpp).
+inline constexpr double kMostOff = 2;
+/// So two of them may mistake the faster of two families that lie this factor apart.
+inline constexpr double kUnsure = kMostOff * kMostOff;
+
+/// An iteration of the family takes no less. Bounds save pairs alone, and what is left is predicted well.
+inline double least_of(const std::string& family, const FamilyTimes& times) {
+  return times.least_of(family) / (family == kKeepsBounds ? 1 : kMostOff);
+}
 
 /// Of the copies that a family makes of points that are on the GPU: they are read some times, written once or sorted.
 inline double setup_seconds(const std::string& family, const Shape& shape,
@@ -261,8 +267,8 @@ inline bool trial_may_pay(const std::string& other, const std::string& first, co
                           const GpuLimits& limits, std::int64_t iterations) {
   const FamilyTimes times(shape, limits);
   const bool bounds = other == kKeepsBounds;
-  const double now = std::sqrt(kUnsure) * times.of(first);
-  const double least = bounds ? times.least_of(other) : times.least_of(other) / std::sqrt(kUnsure);
+  const double now = kMostOff * times.of(first);
+  const double least = least_of(other, times);
   const double cost = setup_seconds(other, shape, limits) + least;
   const double share = bounds ? kTrialShareIfBoundsHold : kTrialShare;
   const std::int64_t before = 1 + kTimedIterations + (bounds ? kIterationsBeforeBounds : 0);

@@ -43,8 +43,9 @@ class BestRun {
   BestRun(std::vector<Candidate> candidates, Make make, double spent = 0, Clock clock = seconds_now)
       : make_(std::move(make)), clock_(std::move(clock)), all_(spent) {
     for (auto& candidate : candidates) {
-      families_.push_back({.known = std::move(candidate), .not_before = 1 + kLook});
-      if (families_.back().known.keeps_bounds) families_.back().not_before = kBeforeBounds;
+      families_.push_back({.known = std::move(candidate), .not_before = 1 + kTimedIterations});
+      if (families_.back().known.keeps_bounds)
+        families_.back().not_before = kIterationsBeforeBounds;
     }
     const double begin = clock_();
     set_up(0);
@@ -100,15 +101,11 @@ class BestRun {
   }
 
  private:
-  static constexpr std::int64_t kLook = kTimedIterations;
   static constexpr std::int64_t kExpected = 20;  // of a run that stops by itself, at first
-  static constexpr std::int64_t kBeforeBounds = kIterationsBeforeBounds;
   static constexpr std::int64_t kLastLook = 80;  // by then they do, or never will
-  static constexpr double kShare = kTrialShare;
-  static constexpr double kShareIfItHolds = kTrialShareIfBoundsHold;
-  static constexpr double kClear = 0.97;       // less may be the clock's
-  static constexpr double kClearEarly = 0.88;  // while points move, others also become faster
-  static constexpr double kCount = 100e-6;     // seconds of two looks at the labels
+  static constexpr double kClear = 0.97;         // less may be the clock's
+  static constexpr double kClearEarly = 0.88;    // while points move, others also become faster
+  static constexpr double kCount = 100e-6;       // seconds of two looks at the labels
 
   struct Known {
     Candidate known;
@@ -150,7 +147,7 @@ class BestRun {
     if (!next) return run(when, most, recorder);
     // The first iteration of a family takes longer than others; those behind it are timed.
     if (since_ == 0) return run(when, 1, recorder);
-    if (!timed_now_) return run(when, std::min(most, kLook), recorder);
+    if (!timed_now_) return run(when, std::min(most, kTimedIterations), recorder);
     const std::int64_t before = families_[*next].not_before - made_;
     if (!is_affordable(families_[*next], to_come_)) {
       return count_before_trying(*next, when, most, recorder);
@@ -201,13 +198,14 @@ class BestRun {
     for (std::size_t f = 0; f < families_.size(); ++f) {
       const Known& one = families_[f];
       if (one.done || f == now_) continue;
-      const auto left =
-          static_cast<double>(to_come - std::max<std::int64_t>(0, one.not_before - made_) - kLook);
+      const auto left = static_cast<double>(
+          to_come - std::max<std::int64_t>(0, one.not_before - made_) - kTimedIterations);
       const double cost = trial_seconds(one);
       const double saved = left * (iteration_seconds() - least_seconds(one)) - cost;
       const bool affordable = is_affordable(one, to_come);
-      const bool can_be_shown = one.known.holds_below >= 0 && within(kShare, kCount, to_come) &&
-                                within(kShareIfItHolds, cost, to_come);
+      const bool can_be_shown = one.known.holds_below >= 0 &&
+                                within(kTrialShare, kCount, to_come) &&
+                                within(kTrialShareIfBoundsHold, cost, to_come);
       if (saved > cost && (affordable || can_be_shown) && std::pair(affordable, saved) > most) {
         most = {affordable, saved};
         best = f;
@@ -228,7 +226,7 @@ class BestRun {
            iteration_seconds();
   }
   [[nodiscard]] bool is_affordable(const Known& one, std::int64_t to_come) const {
-    return within(one.holds ? kShareIfItHolds : kShare, trial_seconds(one), to_come);
+    return within(one.holds ? kTrialShareIfBoundsHold : kTrialShare, trial_seconds(one), to_come);
   }
   /// Seconds of trials besides those so far, in a share of all.
   [[nodiscard]] bool within(double share, double more, std::int64_t to_come) const {
@@ -270,7 +268,7 @@ class BestRun {
     all_ += clock_() - begin;
   }
 
-  /// On the next iterations: one, then kLook that are timed.
+  /// On the next iterations: one, then kTimedIterations that are timed.
   Stopped begin_trial(std::size_t candidate, const Stopping& when, std::int64_t most,
                       StageRecorder* recorder) {
     const Trial trial{.before = now_, .its = iteration_seconds(), .spent = all_};
@@ -289,19 +287,19 @@ class BestRun {
   }
 
   Stopped go_on_trying(const Stopping& when, std::int64_t most, StageRecorder* recorder) {
-    const Stopped made = run(when, std::min(most, 1 + kLook - since_), recorder);
+    const Stopped made = run(when, std::min(most, 1 + kTimedIterations - since_), recorder);
     trial_->looked += last_;
     return made;
   }
 
-  [[nodiscard]] bool trial_is_over() const { return since_ == 1 + kLook; }
+  [[nodiscard]] bool trial_is_over() const { return since_ == 1 + kTimedIterations; }
 
   /// Not before others are asked for: its labels are those of the last iteration until then.
   void end_trial() {
     const Trial trial = *trial_;
     trial_.reset();
     charge(trial);
-    families_[now_].seconds = trial.looked / static_cast<double>(kLook);
+    families_[now_].seconds = trial.looked / static_cast<double>(kTimedIterations);
     judge(now_, trial.before, trial.its, trial.first);
   }
 

@@ -109,11 +109,6 @@ Used& used() {
   return families;
 }
 
-/// Bounds save pairs, and the rest of an iteration is known better than by a factor of two.
-double least_of(const kmeans::cuda::FamilyTimes& times, const std::string& family) {
-  return times.least_of(family) / (family == kmeans::cuda::kKeepsBounds ? 1 : 2);
-}
-
 class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
@@ -163,7 +158,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   struct Choice {
     std::vector<Candidate> candidates;
     double bytes = 0;  // of any of them, and of rows besides
-    bool all = true;   // none was left out for want of room
+    bool all = true;   // every family had room
   };
 
   /// The same problem has the same candidates, as long as there is room for all.
@@ -206,7 +201,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     for (const auto& name : families) {
       choice.candidates.push_back({.name = name,
                                    .likely = times.of(name),
-                                   .least = least_of(times, name),
+                                   .least = kmeans::cuda::least_of(name, times),
                                    .setup = kmeans::cuda::setup_seconds(name, shape, limits),
                                    .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
                                    .holds_below = kmeans::cuda::holds_below(name, shape)});

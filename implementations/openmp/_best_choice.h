@@ -27,6 +27,11 @@ inline bool pairs_are_known() {
 
 /// Of a run of which nothing is known.
 inline constexpr std::int64_t kExpectedIterations = 50;
+/// Iterations of a run, 0 if they are not known.
+inline std::int64_t iterations_or(std::int64_t iterations, std::int64_t expected) {
+  return iterations > 0 ? iterations : expected;
+}
+
 /// Of the points, left open by bytes: with more they do not pay.
 inline constexpr double kMostOpen = 0.6;
 
@@ -57,7 +62,7 @@ struct FamilyCosts {
   /// centroids in many dimensions it is nearly all, and openmp_exact's filter takes over.
   [[nodiscard]] double usual_open() const { return s.k < 16 && s.d >= 64 ? kMostOpen : 0.15; }
 
-  /// Plain vectors and whatever is emulated are slower than float32; NEON's products are not measured.
+  /// Are bytes faster than float32 with these? Plain vectors and emulated instructions are slower; NEON was not timed.
   static bool is_fast(const std::string& instructions) {
     return instructions.starts_with("avx") || instructions == "amx";
   }
@@ -93,10 +98,13 @@ struct FamilyCosts {
     return pairs < 0.95 * (s.k * (0.044 * s.d + 0.1) + 0.3 * s.d);
   }
 
+  /// Of openmp_int8, whose bytes leave so much open, or of openmp_exact.
+  [[nodiscard]] double brute(bool bytes, const std::string& instructions, double open) const {
+    return bytes ? std::min(int8(instructions, open), 1.05 * exact()) : exact();
+  }
   /// Of the family that prefers_bytes() says.
   [[nodiscard]] double brute(const std::string& instructions) const {
-    return prefers_bytes(instructions) ? std::min(int8(instructions, usual_open()), 1.05 * exact())
-                                       : exact();
+    return brute(prefers_bytes(instructions), instructions, usual_open());
   }
 
   /// Rows of a share of the points, in float32, which are at hand already where a cache holds them.

@@ -70,7 +70,7 @@ struct Families {
     const bool tree_takes = !weighted && registered("openmp_tree").traits.supports(shape).ok;
     Families families{.int8 = int8_instructions(shape.d)};
     families.brute =
-        brute_family(shape, families.int8, iterations > 0 ? iterations : kExpectedIterations);
+        brute_family(shape, families.int8, iterations_or(iterations, kExpectedIterations));
     if (tree_takes && (surely_tree(shape, families.int8, threads) || perhaps_tree(shape))) {
       families.tree = "openmp_tree";
     }
@@ -281,7 +281,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// centroids that are points.
   void choose_brute_force() {
     const FamilyCosts costs(problem_.shape);
-    const std::int64_t iterations = iterations_or(kExpectedIterations);
+    const std::int64_t iterations = iterations_or(problem_.iterations, kExpectedIterations);
     double open = costs.usual_open();
     if (costs.bytes_may_pay(names_.int8, iterations) && is_worth_a_look_at_bytes(iterations)) {
       open = open_in_bytes();
@@ -291,14 +291,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
           costs.bytes_pay(names_.int8, open, iterations) ? "openmp_int8" : "openmp_exact";
     }
     bytes_at_work_ = names_.brute == "openmp_int8";
-    const double cost = bytes_at_work_
-                            ? std::min(costs.int8(names_.int8, open), 1.05 * costs.exact())
-                            : costs.exact();
-    brute_cost_ = crowded(problem_.threads) * cost;
-  }
-
-  [[nodiscard]] std::int64_t iterations_or(std::int64_t expected) const {
-    return problem_.iterations > 0 ? problem_.iterations : expected;
+    brute_cost_ = crowded(problem_.threads) * costs.brute(bytes_at_work_, names_.int8, open);
   }
 
   [[nodiscard]] std::int64_t points_in_bytes() const {
@@ -327,7 +320,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       return tree_pays(problem_.shape, names_.int8, problem_.threads, iterations);
     };
     constexpr std::int64_t kAlways = 2;  // iterations that any run has
-    if (pays(iterations_or(kAlways))) {
+    if (pays(iterations_or(problem_.iterations, kAlways))) {
       names_.brute.clear();
     } else if (problem_.iterations > 0) {
       names_.tree.clear();
@@ -343,7 +336,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// Tree or brute force? By what boxes leave in some neighbourhoods, of centroids that are points.
   void choose_tree_by_neighbourhoods() {
     constexpr std::int64_t kLong = 100;
-    const std::int64_t iterations = iterations_or(kLong);
+    const std::int64_t iterations = iterations_or(problem_.iterations, kLong);
     if (!boxes_may_pay(FamilyCosts(problem_.shape), brute_cost_, problem_.threads, iterations)) {
       return names_.tree.clear();
     }
