@@ -208,7 +208,7 @@ bool lloyd_at_once(const Batch& batch, const Facts& facts, float* centroids, std
 }
 
 /// Does work(points, problem, alive) on the points of each problem, which make(problem, threads) makes, one thread
-/// each if there are enough problems. `alive` tells the other threads when the calling one has given up.
+/// each if there are enough problems. `alive` says to the other threads that the calling one has given up.
 template <class Make, class Work>
 void each_of(const Batch& batch, int threads, Device device, const std::function<void()>& between,
              const Make& make, const Work& work) {

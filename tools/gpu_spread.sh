@@ -7,13 +7,12 @@
 #   tools/gpu_spread.sh wait SECONDS                until all is done, or for so long; joins what is
 #                                                   whole and copies it to $OUT
 #
-# A lane for each GPU takes one part after the other (`kmeans-bench run --shard`), in the order of
-# the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are
-# resumed by another `start`. The machine's limits are measured first, with nothing next to them.
-# A program built with local changes is refused, since its results would not name their source;
-# LOCAL_CHANGES=1 measures all the same. BUILD names the build (build), WORK the folder of the parts
-# (build/spread), RUN_OPTIONS options of the runs. Lanes share the host's memory, and CPU rows with
-# it; docs/ci.md.
+# PARTS is 1 if it is left out. A lane for each GPU takes one part after the other (`kmeans-bench run --shard`), in the
+# order of the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are resumed by
+# another `start`, once no lane works any more. The machine's limits are measured first, with nothing next to them.
+# A program built with local changes is refused, since its results would not name their source; LOCAL_CHANGES=1
+# measures all the same. BUILD names the build (build), WORK the folder of the parts (build/spread), RUN_OPTIONS
+# options of the runs. Lanes share the host's memory, and CPU rows with it; docs/ci.md.
 # OpenMP's threads wait without spinning, unless OMP_WAIT_POLICY says otherwise: each lane finds the others' load by
 # chance, and parts that waited differently cannot be joined.
 set -uo pipefail
@@ -23,8 +22,12 @@ cd "$(dirname "$0")/.." || exit
 program=${BUILD:-build}/kmeans-bench
 work=${WORK:-build/spread}
 mkdir -p "$work"
-gpus=$(nvidia-smi --list-gpus | wc -l)
-lane_cpus=$(($(nproc --all) / gpus))
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
+if [ "$gpus" = 0 ] && [ $# -gt 0 ]; then
+  echo 'gpu_spread: nvidia-smi lists no GPU here' >&2
+  exit 3
+fi
+lane_cpus=$(($(nproc --all) / (gpus > 0 ? gpus : 1)))
 
 cpus_of() { echo "$(($1 * lane_cpus))-$((($1 + 1) * lane_cpus - 1))"; }
 
@@ -72,11 +75,17 @@ start() {
       'and build; LOCAL_CHANGES=1 measures all the same' >&2
     exit 2
   fi
+  if ! flock --nonblock "$work/lanes" true; then
+    echo 'gpu_spread: lanes of an earlier start still work; wait for them, or end them' >&2
+    exit 2
+  fi
   rm -rf "$work/taken" "$work/done"
   mkdir -p "$work/taken"
-  local one part
+  local one part parts
   for one in "$@"; do
-    for ((part = 1; part <= ${one#*:}; ++part)); do echo "${one%:*}.$part.${one#*:}"; done
+    parts=1
+    [[ $one == *:* ]] && parts=${one#*:}
+    for ((part = 1; part <= parts; ++part)); do echo "${one%:*}.$part.$parts"; done
   done >"$work/tasks"
   local gpu
   for ((gpu = 0; gpu < gpus; ++gpu)); do
@@ -84,8 +93,8 @@ start() {
       >"$work/machine.$gpu.log" 2>&1
   done
   for ((gpu = 0; gpu < gpus; ++gpu)); do
-    setsid taskset --cpu-list "$(cpus_of "$gpu")" "$0" lane "$gpu" </dev/null \
-      >"$work/lane.$gpu.log" 2>&1 &
+    setsid flock --shared "$work/lanes" taskset --cpu-list "$(cpus_of "$gpu")" \
+      tools/gpu_spread.sh lane "$gpu" </dev/null >"$work/lane.$gpu.log" 2>&1 &
   done
 }
 

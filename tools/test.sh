@@ -35,13 +35,17 @@ ctest_status=${PIPESTATUS[0]}
 # go first, with the figures, which only take longer then. More processes than processors, since each waits
 # for a good part of its time, and threads of OpenMP sleep while they wait where others share the cores.
 first=(tests/python/test_ranks.py tests/faults/test_rank_faults.py tests/plots/test_figures.py)
+# Those that would hold up the end, since they have few tests that take minutes.
+longest=(tests/python/test_wheel.py tests/plots/test_pack.py tests/plots/test_leaderboard.py
+  tests/python/test_ci_files.py tests/python/test_setup.py tests/plots/test_comparison.py)
 pytest_status=0
 run_pytest() {
   local processes=$1 log=$logs/pytest-$2.log
   shift 2
   # A .venv with borrowed packages may lack it: then one after the other.
   .venv/bin/python -c 'import xdist' 2>/dev/null || processes=
-  .venv/bin/python -m pytest -rs -p no:cacheprovider ${processes:+-n "$processes" --dist loadfile} \
+  .venv/bin/python -m pytest -rs -p no:cacheprovider \
+    ${processes:+-n "$processes" --dist loadfile --no-loadscope-reorder} \
     --ran="$logs/ran" "$@" 2>&1 | tee "$log"
   ((pytest_status |= PIPESTATUS[0]))
 }
@@ -50,7 +54,7 @@ case $preset in
   *)
     rm -f "$logs"/pytest-*.log "$logs/ran"
     run_pytest 3 first "${first[@]}"
-    run_pytest 3 others tests "${first[@]/#/--ignore=}"
+    run_pytest 4 others "${longest[@]}" tests "${first[@]/#/--ignore=}"
     not_run=$(comm -23 <(find tests -name 'test_*.py' | sort) <(sort -u "$logs/ran"))
     [ -z "$not_run" ] || pytest_status=1
     not_run=${not_run:+run by nobody: ${not_run//$'\n'/ }}

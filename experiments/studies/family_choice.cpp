@@ -81,7 +81,7 @@ struct Row {
   double whole = 0;             // median of calls of `made` iterations
   double setup = 0;
   std::int64_t made = 0;
-  std::string family;  // that a chooser has at work at the end
+  std::string family;  // a chooser's: that it begins with, or those in question
 
   /// Of a call of so many iterations, by the one before.
   [[nodiscard]] double predicted(std::int64_t iterations) const {
@@ -302,10 +302,8 @@ StudyOutput run(const StudyInput& input) {
   for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
       "Times are medians of calls in turns, from setup to labels and centroids in the host's "
-      "memory; what "
-      "is tried on the way is in them. A family that by its shorter calls would take over 1.5 "
-      "times as long "
-      "as the fastest is left out of longer ones."};
+      "memory; what is tried on the way is in them. A family that by its shorter calls would take "
+      "over 1.5 times as long as the fastest is left out of longer ones."};
   Choice choice(plan, output);
   const RegisteredVariant& chooser = require_variant(plan.chooser);
   if (const Support there = availability(chooser); !there.ok) {

@@ -4,7 +4,7 @@
 //            how much. How many labels does an arithmetic change, and how far do centroids and
 //            inertia move, from that multiply-add to bfloat16 on matrix units?
 // How:       Lloyd's algorithm from the same first centroids in each arithmetic (_precision.h),
-//            beside the exact step (docs/exact-step.md). Only the distances differ: sums and means
+//            next to the exact step (docs/exact-step.md). Only the distances differ: sums and means
 //            are the exact step's, so that nothing else moves a centroid. Variants that take these
 //            precisions run next to their emulation, with their own sums, where they can run
 // Rows:      docs/precision.md

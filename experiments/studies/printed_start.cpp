@@ -120,7 +120,7 @@ StudyOutput run(const StudyInput& input) {
     }
   }
   output.findings = {{"largest_share_of_two_in_one_cluster", most_pairs}};
-  output.notes = {"Expected is 1 - 1/k, for clusters that the threshold tells apart."};
+  output.notes = {"Expected is 1 - 1/k, for clusters that the threshold separates."};
   return output;
 }
 

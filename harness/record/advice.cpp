@@ -187,7 +187,7 @@ bool is_kind(const AdviceProblem& a, const AdviceProblem& b) {
 
 bool is_long(const AdviceProblem& problem) { return problem.iterations > kLongRun; }
 
-/// 2: as many iterations; 1: as long a run, as far as the model tells lengths apart.
+/// 2: as many iterations; 1: as long a run, as far as the model distinguishes lengths.
 int nearness_of_lengths(const AdviceProblem& a, const AdviceProblem& b) {
   if (a.iterations == b.iterations) return 2;
   return is_long(a) == is_long(b) ? 1 : 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -105,7 +106,7 @@ class BestRun {
   static constexpr std::int64_t kLastLook = 80;  // by then they do, or never will
   static constexpr double kClear = 0.97;         // less may be the clock's
   static constexpr double kClearEarly = 0.88;    // while points move, others also become faster
-  static constexpr double kCount = 100e-6;       // seconds of two looks at the labels
+  static constexpr double kCount = 100e-6;       // seconds that two counts of changed labels take
 
   struct Known {
     Candidate known;
@@ -220,7 +221,7 @@ class BestRun {
     return one.known.least * std::max(1.0, iteration_seconds() / families_[now_].known.likely);
   }
 
-  /// Of what begins, and of what may begin again, the first iteration takes longer.
+  /// The first iteration after a change takes about as long as two, of the family tried and of the one returned to.
   [[nodiscard]] double trial_seconds(const Known& one) const {
     return (one.family == nullptr ? one.known.setup : 0) + 2 * one.known.likely +
            iteration_seconds();
@@ -273,11 +274,16 @@ class BestRun {
                       StageRecorder* recorder) {
     const Trial trial{.before = now_, .its = iteration_seconds(), .spent = all_};
     const double begin = clock_();
-    if (families_[candidate].family == nullptr) set_up(candidate);
+    if (families_[candidate].family == nullptr) {
+      try {
+        set_up(candidate);
+      } catch (const std::bad_alloc&) {  // somebody else took the room; the one at work has its own
+      }
+    }
     all_ += clock_() - begin;
     if (families_[candidate].family == nullptr) {
       families_[candidate].done = true;
-      return run(when, most, recorder);
+      return go_on(when, most, recorder);
     }
     trial_ = trial;
     change_to(candidate);
@@ -333,9 +339,15 @@ class BestRun {
     }
     one.done = true;
     if (faster) {
-      if (before == early_) early_ = candidate;
-      if (later_ != before) families_[before].family.reset();
+      families_[before].family.reset();
       families_[before].done = true;
+      if (before == early_) {
+        if (later_) later_saved_ -= its - *one.seconds;
+      } else {  // ahead of what bounds save, so from the start
+        families_[early_].family.reset();
+        later_.reset();
+      }
+      early_ = candidate;
       return;
     }
     change_to(before);

@@ -39,7 +39,7 @@ __device__ __forceinline__ void defer_points(const DeferredPoints& deferred, std
   }
 }
 
-/// The slot nearest to the lane's point x: `nearest` if float32 tells it from the second nearest, else
+/// The slot nearest to the lane's point x: `nearest` if float32 distinguishes it from the second nearest, else
 /// by float64 as defined. best, second: their squared distances in float32. All lanes call.
 template <int D>
 __device__ __forceinline__ std::int32_t decide(const Tree& tree, const Box<D>& leaf, float limit,

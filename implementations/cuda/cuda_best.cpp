@@ -4,8 +4,8 @@
 //            of their times, made from what the GPU reports of itself, finds the fastest; another is
 //            tried on the next iterations where what is to come can pay for it
 // Parallel:  as the family at work
-// Memory:    that of the family at work, and of one more if there is room for it; the points, where
-//            families that may be tried keep them in another order
+// Memory:    that of the family at work, and if there is room, of the one for long runs and of one on trial; the
+//            points, where families that may be tried keep them in another order
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does: what a clock chooses
 //            changes no bit
 // Source:    ours; docs/gpu.md has the choice
@@ -161,7 +161,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     bool all = true;   // every family had room
   };
 
-  /// The same problem has the same candidates, as long as there is room for all.
+  /// The same problem has the same candidates, as long as there is room for each of these.
   [[nodiscard]] Choice choice() const {
     struct Known {
       std::array<std::int64_t, 5> question;
@@ -177,6 +177,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     }
     Choice answer = choose();
     if (!answer.all) return answer;
+    std::erase_if(known, [&](const Known& one) { return one.question == question; });
     constexpr std::size_t kKept = 8;
     if (known.size() == kKept) known.pop_front();
     known.push_back({question, answer});
@@ -231,9 +232,18 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     });
   }
 
-  /// Null: there is no room for it.
+  /// Null: there is no room for it, as there was, or by the time that it asks for memory.
   std::unique_ptr<Family> make(const std::string& name) {
-    if (name != first_ && !kmeans::gpu_has_room(needed(name))) return nullptr;
+    if (name == first_) return set_up(name);
+    if (!kmeans::gpu_has_room(needed(name))) return nullptr;
+    try {
+      return set_up(name);
+    } catch (const kmeans::cuda::Error& error) {
+      if (error.code() != cudaErrorMemoryAllocation) throw;
+      return nullptr;
+    }
+  }
+  std::unique_ptr<Family> set_up(const std::string& name) {
     auto family = kmeans::cuda::make_family(name, problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);

@@ -48,7 +48,7 @@ KMEANS_VARIANT(
         "sums added up over all",
     .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
     .skips_work = true, .sums = Sums::wide,
-    .setup_note = "sets up every family that may come to work",
+    .setup_note = "sets up the family that begins; the next one is set up on the way",
     .supports = [](const Shape& s) { return registered_variant("openmp_best").traits.supports(s); },
     .memory_bytes =
         [](const Shape& s, int threads) {

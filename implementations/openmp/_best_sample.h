@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -37,7 +38,8 @@ inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int6
 /// As many centres of neighbourhoods at most: their distances to a point fill a register.
 inline constexpr std::int64_t kMaxPlaces = 8;
 
-/// Of each centre, a row, the `wanted` points nearest to it, itself among them, in no order; all if there are no more.
+/// Of each centre, a row, the `wanted` points nearest to it, the nearest first, of equally near ones the first; all if
+/// there are no more. Takes memory for these alone, however many are equally near.
 /// in_team: as _crew.h has it, whose threads share the points.
 template <class Team>
 std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& problem,
@@ -82,16 +84,29 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
   wanted = std::min(wanted, n);
   using Found = std::vector<std::vector<Near>>;
   Found found(places);
+  // Many points may be as near as the limit, such as equal ones, so what is found is cut to what is wanted.
+  const auto keep_nearest = [wanted](std::vector<Near>& near) {
+    if (std::ssize(near) <= wanted) return;
+    std::nth_element(near.begin(), near.begin() + wanted - 1, near.end());
+    near.resize(wanted);
+  };
   const auto look_at = [&](Range range, Found& to) {
+    Distances own = limits;
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       const Distances here = distances(i);
       bool any = false;
-      for (std::size_t place = 0; place < here.size(); ++place) any |= here[place] <= limits[place];
+      for (std::size_t place = 0; place < here.size(); ++place) any |= here[place] <= own[place];
       if (!any) continue;
       for (std::size_t place = 0; place < places; ++place) {
-        if (here[place] <= limits[place]) to[place].emplace_back(here[place], i);
+        if (here[place] > own[place]) continue;
+        to[place].emplace_back(here[place], i);
+        if (std::ssize(to[place]) < 8 * wanted) continue;
+        keep_nearest(to[place]);
+        // Of equally near ones the first are taken, and those that follow are not.
+        own[place] = std::nextafter(to[place][wanted - 1].first, kNobody);
       }
     }
+    for (std::vector<Near>& near : to) keep_nearest(near);
   };
   constexpr double kWorth = 4096;  // points of a thread
   const int threads = worth_threads(static_cast<double>(n), kWorth, problem.threads);
@@ -112,6 +127,7 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
           found[place].swap(own[place]);
         } else {
           found[place].insert(found[place].end(), own[place].begin(), own[place].end());
+          keep_nearest(found[place]);
         }
         own[place] = {};
       }
@@ -125,9 +141,9 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
   }
   std::vector<std::vector<std::int64_t>> rows(places);
   for (std::size_t place = 0; place < places; ++place) {
-    auto& near = found[place];
-    std::nth_element(near.begin(), near.begin() + wanted - 1, near.end());
-    for (std::int64_t one = 0; one < wanted; ++one) rows[place].push_back(near[one].second);
+    keep_nearest(found[place]);
+    std::ranges::sort(found[place]);  // whatever the threads
+    for (const auto& [distance, row] : found[place]) rows[place].push_back(row);
   }
   return rows;
 }

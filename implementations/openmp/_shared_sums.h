@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <vector>
 
 #include "harness/communicator.h"
+#include "harness/support/crews_work.h"
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_range.h"
@@ -35,6 +37,9 @@ class SharedSums {
         d_(problem.shape.d),
         width_(width) {
     if (ranks_ == nullptr) return;
+    if (crews_work()) {
+      throw std::logic_error("sums are shared with other ranks by OpenMP's threads alone");
+    }
     own_ = {first_row(k_, ranks_->rank(), ranks_->size()),
             first_row(k_, ranks_->rank() + 1, ranks_->size())};
     scattered_ = k_ * width > kSumsInOneCall && ranks_->size() > 1;

@@ -8,8 +8,7 @@
 //            neighbourhoods; and changed where a sample of points, which follows the centroids behind bounds,
 //            shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is shared by the threads as well
-// Memory:    that of the family at work, which is set up when it begins; one that was left is kept
-//            where both together are no more than twice the points
+// Memory:    that of the family at work, which is set up when it begins, and the sample's
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
 // Source:    ours; docs/openmp.md has the choice
 #include <omp.h>
@@ -19,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -86,22 +86,25 @@ double bytes_of(const std::string& family, const Shape& shape, int threads) {
   return registered(family).traits.memory_bytes(shape, threads);
 }
 
-/// Is there memory for two families, the one in use and the one that ran before?
-bool keeps_both(const Families& families, const Shape& shape, int threads) {
-  return bytes_of(families.brute, shape, threads) + bytes_of(families.bounded, shape, threads) <=
-         2.0 * sizeof(float) * static_cast<double>(shape.n) * static_cast<double>(shape.d);
-}
-
 /// Some points behind bounds, whose centroids go where those of all points go.
 class Scout final : public BoundedLloyd<BoundRules> {
  public:
   explicit Scout(bool in_groups) : in_groups_(in_groups) {}
   using BoundedLloyd::follow;
 
+  /// With its points, `shape.n`.
+  static double bytes(const Shape& shape, bool in_groups, int threads) {
+    const double rows = sizeof(float) * static_cast<double>(shape.n * shape.d);
+    return rows + BoundedLloyd::bytes(shape, groups_of(shape, in_groups), threads);
+  }
+
  private:
   [[nodiscard]] int groups(const Shape& shape) const override {
+    return groups_of(shape, in_groups_);
+  }
+  static int groups_of(const Shape& shape, bool in_groups) {
     const std::int64_t full = round_up(shape.k, Panels::kWidth) / Panels::kWidth;
-    return in_groups_ ? static_cast<int>(std::min<std::int64_t>(full, kMaxGroups)) : 1;
+    return in_groups ? static_cast<int>(std::min<std::int64_t>(full, kMaxGroups)) : 1;
   }
   bool in_groups_;
 };
@@ -121,27 +124,16 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
     if (names_.brute.empty() || tree_later_) names_.bounded.clear();
-    const std::string name = names_.brute.empty() ? names_.tree : names_.brute;
     iterations_ = 0;
-    bounded_.reset();
-    if (first_ && name == first_name_) {
-      first_->setup(problem);
-    } else {
-      begin_with(first_, name);
-    }
-    first_name_ = name;
     scout_.reset();
+    begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
     if (!names_.bounded.empty()) prepare_scout();
   }
 
   void reset(const float* centroids) override {
-    if (!first_) {
-      bounded_.reset();
-      begin_with(first_, names_.brute);
-    }
+    if (!family_ || is_behind_bounds()) begin_with(first_name());
     take_tree_for(iterations_);  // as many as in the run that ends
-    at_work_ = first_.get();
-    at_work_->reset(centroids);
+    family_->reset(centroids);
     open_ = 1;
     earlier_ = 0;
     scouting_ = scout_ != nullptr;
@@ -181,17 +173,17 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// By the family at work: no other pays for it.
   void label_again() override { label_with_breaks({}); }
   void label_with_breaks(const std::function<void()>& between) override {
-    at_work_->label_with_breaks(between);
-    distances_ = at_work_->computed_distances().value_or(problem_.shape.n * problem_.shape.k);
+    at_work().label_with_breaks(between);
+    distances_ = at_work().computed_distances().value_or(problem_.shape.n * problem_.shape.k);
   }
 
   void fetch(float* centroids, std::int32_t* labels) override {
-    at_work_->fetch(centroids, labels);
+    at_work().fetch(centroids, labels);
   }
 
-  [[nodiscard]] const float* centroids() const override { return at_work_->centroids(); }
+  [[nodiscard]] const float* centroids() const override { return at_work().centroids(); }
 
-  Progress progress() override { return at_work_->progress(); }
+  Progress progress() override { return at_work().progress(); }
 
   std::optional<std::int64_t> computed_distances() const override { return distances_; }
 
@@ -232,31 +224,44 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
            (static_cast<double>(points) * static_cast<double>(problem_.shape.k));
   }
 
-  void begin_with(std::unique_ptr<Family<float>>& family, const std::string& name) {
-    family.reset();  // before another takes memory
-    family = make_family(name);
+  /// There is none if the last one could not be set up for want of memory: then only reset() and setup() help.
+  [[nodiscard]] Family<float>& at_work() const {
+    if (!family_) throw std::bad_alloc();
+    return *family_;
+  }
+  [[nodiscard]] bool is_behind_bounds() const { return family_ && name_ == names_.bounded; }
+  /// That a run begins with.
+  [[nodiscard]] const std::string& first_name() const {
+    return names_.brute.empty() ? names_.tree : names_.brute;
+  }
+
+  void begin_with(const std::string& name) {
+    auto family = std::exchange(family_, nullptr);
+    if (!family || name != name_) {
+      family.reset();  // before another takes memory
+      family = make_family(name);
+    }
     family->setup(problem_);
+    family_ = std::move(family);
+    name_ = name;
   }
 
   /// Instead of brute force, between two runs, if it pays within so many iterations.
   void take_tree_for(std::int64_t iterations) {
     if (!tree_later_ || !tree_pays(problem_.shape, names_.int8, problem_.threads, iterations))
       return;
+    begin_with(names_.tree);
     tree_later_ = false;
     names_.brute.clear();
-    first_name_ = names_.tree;
-    begin_with(first_, first_name_);
   }
 
   /// The same at the beginning of a run: later it would not know which labels change.
   void begin_with_tree_for(std::int64_t iterations) {
     if (!tree_later_ || iterations_ > 0) return;
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
-    const std::vector<float> centroids(at_work_->centroids(), at_work_->centroids() + kd);
+    const std::vector<float> centroids(at_work().centroids(), at_work().centroids() + kd);
     take_tree_for(iterations);
-    if (tree_later_) return;
-    at_work_ = first_.get();
-    at_work_->reset(centroids.data());
+    if (!tree_later_) family_->reset(centroids.data());
   }
 
   void prepare_scout() {
@@ -357,7 +362,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// Some of the iterations asked for, at most `most`, until the next look.
   Stopped go_on(const Stopping& when, std::int64_t asked, std::int64_t most) {
     consider(asked);
-    const Stopped now = at_work_->step_until(when, std::min(most, until_looked_at(asked)));
+    const Stopped now = at_work().step_until(when, std::min(most, until_looked_at(asked)));
     changed_now_ = began_ && now.iterations == 1;
     began_ = false;
     count(now.iterations);
@@ -367,8 +372,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
   void count(std::int64_t iterations) {
-    counted_ = at_work_->computed_distances();
-    open_ = at_work_->open_share().value_or(open_);
+    counted_ = at_work().computed_distances();
+    open_ = at_work().open_share().value_or(open_);
     distances_ += counted_.value_or(iterations * problem_.shape.n * problem_.shape.k);
   }
 
@@ -385,7 +390,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// The points are copied; all distances are formed, for the groups too.
   [[nodiscard]] double bounded_start() const {
     const FamilyCosts costs(problem_.shape);
-    return (bounded_ ? 0 : costs.bounded_setup()) + costs.bounded_first(in_groups()) +
+    return costs.bounded_setup() + costs.bounded_first(in_groups()) +
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
@@ -394,7 +399,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// Iterations to make at once.
   [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
-    if (bounded_ && at_work_ == bounded_.get()) return 1;
+    if (is_behind_bounds()) return 1;
     if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
     if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
     return std::min(asked, looks_.next(2 * look_time(1)));
@@ -410,7 +415,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       if (!bounds_may_pay(asked)) return;
       share_before_ = 0;
     }
-    scout_->follow(at_work_->centroids());
+    scout_->follow(at_work().centroids());
     const std::int64_t distances = *scout_->computed_distances();
     looks_.looked(look_time(share(distances, scouted())));
     distances_ += distances;
@@ -426,34 +431,42 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
       if (!bounds_pay(settled_cost(), bounded_start(), then, left)) return;
-      go_on_with(bounded_, names_.bounded);
       scouting_ = false;
-    } else if (bounded_ && at_work_ == bounded_.get() && !began_ && !changed_now_) {
+      go_on_with(names_.bounded);
+    } else if (is_behind_bounds() && !began_ && !changed_now_) {
       const FamilyCosts costs(problem_.shape);
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there = first_ ? 0 : costs.brute_setup();
-      const double back = first_ ? 0 : costs.bounded_setup();
-      if (lost_ < there + back + bounded_start() - bounded_cost(0)) return;
+      const double there = costs.brute_setup();
+      if (lost_ < there + bounded_start() - bounded_cost(0)) return;
       if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
   }
 
-  /// With a family that is set up for it if it is not there: from where the one at work is, which then goes
-  /// where memory is to hold but one.
-  void go_on_with(std::unique_ptr<Family<float>>& family, const std::string& name) {
+  /// With another family, from where the one at work is, which goes before the other takes memory. Where there is too
+  /// little for the other: with brute force, until the next run.
+  void go_on_with(const std::string& name) {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
-    const std::vector<float> centroids(at_work_->centroids(), at_work_->centroids() + kd);
-    const Standing standing = at_work_->standing().value();
-    const std::vector<std::int32_t> labels(standing.labels.begin(), standing.labels.end());
-    const std::vector<std::int64_t> sums(standing.sums.begin(), standing.sums.end());
-    if (!keeps_both(names_, problem_.shape, problem_.threads)) {
-      (at_work_ == first_.get() ? first_ : bounded_).reset();
+    std::vector<float> centroids;
+    std::vector<std::int32_t> labels;
+    std::vector<std::int64_t> sums;
+    try {
+      centroids.assign(at_work().centroids(), at_work().centroids() + kd);
+      const Standing standing = at_work().standing().value();
+      labels.assign(standing.labels.begin(), standing.labels.end());
+      sums.assign(standing.sums.begin(), standing.sums.end());
+    } catch (const std::bad_alloc&) {
+      return;  // as before
     }
-    if (!family) begin_with(family, name);
-    family->reset(centroids.data());
-    family->take_over({labels, sums});
-    at_work_ = family.get();
+    try {
+      begin_with(name);
+      family_->reset(centroids.data());
+    } catch (const std::bad_alloc&) {
+      if (name == names_.brute) throw;
+      begin_with(names_.brute);
+      family_->reset(centroids.data());
+    }
+    family_->take_over({labels, sums});
     lost_ = 0;
     began_ = true;
   }
@@ -461,7 +474,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// To brute force. Bounds are tried again when it has made as many iterations as there have been: if the
   /// sample is misleading, each time costs a smaller part of all.
   void go_back() {
-    go_on_with(first_, names_.brute);
+    go_on_with(names_.brute);
+    if (is_behind_bounds()) return;
     scouting_ = true;
     looks_ = Looks(iteration_time(), 0);
     wait_until_ = 2 * iterations_ + 16;
@@ -470,10 +484,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   Problem<float> problem_;
   Families names_;
   bool tree_later_ = false;  // instead of brute force, if enough iterations are to come
-  std::unique_ptr<Family<float>> first_;  // brute force, or the tree
-  std::string first_name_;
-  std::unique_ptr<Family<float>> bounded_;  // from when it first pays
-  Family<float>* at_work_ = nullptr;
+  std::unique_ptr<Family<float>> family_;  // at work
+  std::string name_;
   double brute_cost_ = 0;
   bool bytes_at_work_ = false;    // as brute force
   std::unique_ptr<Scout> scout_;  // bounds of scouted_
@@ -509,7 +521,10 @@ KMEANS_VARIANT(
       const double brute = bytes_of(bytes ? "openmp_int8" : families.brute, s, threads);
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});
-      // What is handed over; points near a place in the sample go before there are families.
-      return 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d) +
-             (keeps_both(families, s, threads) ? std::max(one, brute + bounded) : one);
+      // Labels, centroids and sums that one family hands over to the next.
+      const double handed = 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d);
+      const Shape sample{scouts(s, 0), s.d, s.k, s.precision};
+      const double scout =
+          families.bounded.empty() ? 0 : Scout::bytes(sample, prefers_groups(s), threads);
+      return one + handed + scout;
     })

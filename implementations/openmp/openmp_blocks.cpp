@@ -228,7 +228,7 @@ KMEANS_VARIANT(
         "the exact Lloyd step on points that memory need not hold: taken from where they lie, "
         "block by block, packed and labelled strip by strip, integer sums",
     .exact = true, .parallel = true, .shards = true, .streams = true, .sums = Sums::wide,
-    .timing_note = "all points are read and packed anew in every iteration",
+    .timing_note = "all points are read and packed again in every iteration",
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int given) {
       const Sizes sizes = s;
       const int threads = openmp::tiled_threads(s, given);

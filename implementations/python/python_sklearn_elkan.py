@@ -13,7 +13,7 @@ from _sklearn import COMMON_TRAITS, SklearnKMeans
 TRAITS = COMMON_TRAITS | {
     "summary": "scikit-learn KMeans(algorithm='elkan')",
     "skips_work": True,
-    "timing_note": COMMON_TRAITS["timing_note"] + "; bounds are set up anew in every run",
+    "timing_note": COMMON_TRAITS["timing_note"] + "; bounds are set up again in every run",
     "memory_bytes": {"n*d*scalar": 1, "n*k*scalar": 1, "n*scalar": 3, "n": 8},
 }
 

@@ -505,14 +505,13 @@ def test_page_and_program_recommend_the_same(page: browser.Browser, tmp_path: Pa
     if program is None:
         assert told_to_skip("program"), "KMEANS_BENCH names the program"
         pytest.skip("no program")
-    root = ROOT / "results"
-    folders = {f: load_folder(f) for f in machine_folders(root)}
+    names = ("reference-epyc-2core-avx512", "nvidia-h100-x4")
+    folders = {f: load_folder(f) for f in (ROOT / "results" / name for name in names)}
     path = write_page(tmp_path / "index.html", index.render(folders))
     # The first and the last on file, and three others: one near those on file, one far, one small.
     others = [(273_280, 3, 64), (2_000_000, 96, 1000), (500_000, 200, 128), (3_000_000, 3, 9)]
-    for name in ("reference-epyc-2core-avx512", "nvidia-h100-x4"):
-        folder = root / name
-        shapes = sorted({c.shape for r in folders[folder] for c in r.cells})
+    for folder, results in folders.items():
+        shapes = sorted({c.shape for r in results for c in r.cells})
         for n, d, k in [shapes[0], shapes[-1], *others]:
             command = [program, "advise", f"--n={n}", f"--d={d}", f"-k{k}", "--machine", folder]
             told = captured(command, check=True).stdout
@@ -524,7 +523,7 @@ def test_page_and_program_recommend_the_same(page: browser.Browser, tmp_path: Pa
             left_out = re.findall(r"^  (\w+) \S+: \S", told.partition("\nLeft out\n")[2], re.M)
             if named not in left_out:
                 assert named == (first.group(1) if first else None), (folder.name, n, d, k)
-            if name == "nvidia-h100-x4":
+            if folder.name == "nvidia-h100-x4":
                 # It keeps points on the chip: what is too much for it, files of that chip refused.
                 rows = {row[0].split()[0] for row in page.run(TABLE % "exact")}
                 assert ("cuda_resident" in rows) == ((n, d, k) in [shapes[0], others[0]])

@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <tuple>
@@ -346,6 +347,7 @@ class ARun : public testing::Test {
   }
   std::unique_ptr<BestRun::At> make(const std::string& name) {
     if (name == no_room_for_) return nullptr;
+    if (name == fails_to_set_up_) throw std::bad_alloc();
     for (const Speed& speed : speeds_) {
       if (speed.name != name) continue;
       auto family = std::make_unique<Pretended>();
@@ -372,6 +374,7 @@ class ARun : public testing::Test {
   double now_ = 0;
   std::vector<Speed> speeds_;
   std::string no_room_for_;
+  std::string fails_to_set_up_;
   std::int64_t settles_ = std::numeric_limits<std::int64_t>::max();
   std::function<std::int64_t(std::int64_t)> changed_;
   std::map<std::string, Pretended*> at_;  // those that were set up; may be gone
@@ -428,6 +431,35 @@ TEST_F(ARun, GoesOnWithoutAFamilyThatHasNoRoom) {
   run_.step(300, nullptr);
   EXPECT_EQ(seen(), 300);
   EXPECT_EQ(run_.tried(), "a");
+}
+
+TEST_F(ARun, GoesOnWhereAFamilyAsksForMemoryInVainAndTriesAnother) {
+  fails_to_set_up_ = "b";
+  begin({{"a", 1, 2, always(1)}, {"b", 1, 2, always(0.3)}, {"c", 1, 2, always(0.5)}});
+  run_.step(300, nullptr);
+  EXPECT_EQ(seen(), 300);
+  EXPECT_EQ(run_.tried(), "a, c");
+  EXPECT_EQ(run_.family(), "c");
+}
+
+TEST_F(ARun, BeginsWithTheFamilyThatIsAheadEvenOfBounds) {
+  // The third is too dear at first, and is tried while the second, behind bounds, is at work.
+  begin({{"a", 1, 1, always(1)}, {"h", 1, 1, always(0.5), true}, {"b", 24, 1, always(0.25)}});
+  const auto long_run = [&] {
+    restart();
+    const double before = now_;
+    run_.step(500, nullptr);
+    run_.step(500, nullptr);
+    EXPECT_EQ(seen(), 1000);
+    return now_ - before;
+  };
+  long_run();
+  EXPECT_EQ(run_.family() + run_.family_of_long_runs(), "ah");
+  EXPECT_EQ(run_.tried(), "a, h");
+  long_run();
+  EXPECT_EQ(run_.family() + run_.family_of_long_runs(), "bb");
+  EXPECT_NEAR(long_run(), 250, 2);
+  EXPECT_NEAR(long_run(), 250, 2);
 }
 
 TEST_F(ARun, GoesOnBehindBoundsAfterTenIterationsAndBeginsWithoutThem) {

@@ -522,6 +522,35 @@ TEST(OpenmpBest, ChoosesForSomeIterationsAndKeepsTheBits) {
   EXPECT_GE(chosen.size(), 3) << "what is compared are different families";
 }
 
+/// As many are equally near as there are points: the first are taken, by any number of threads, and no more is kept.
+TEST(OpenmpBest, NeighbourhoodsOfEqualPointsAreNoLargerThanOthers) {
+  constexpr std::int64_t kWanted = 128;
+  const std::int64_t n = 300'000;
+  for (const std::int64_t different : {0, 1000}) {
+    std::vector<float> points(n * 5, 1.0F);
+    for (std::int64_t i = 0; i < different; ++i)
+      points[(i * 251 + 7) % n * 5] = static_cast<float>(i);
+    const Problem<float> problem{
+        .shape = {n, 5, 9}, .points = points.data(), .max_abs = 1000, .threads = 3};
+    std::vector<std::int64_t> expected(n);
+    std::iota(expected.begin(), expected.end(), 0);
+    const auto distance = [&](std::int64_t i) {
+      return std::abs(points[i * 5] - points[5 * 150'000]);
+    };
+    std::ranges::stable_sort(expected, {}, distance);
+    expected.resize(kWanted);
+    for (const int threads : {1, 3}) {
+      const auto team = [=](int /*most*/, const auto& work) {
+        for (int thread = 0; thread < threads; ++thread) work(thread, threads);
+      };
+      const auto rows = openmp::nearest_rows(problem, {150'000, 150'000}, kWanted, team);
+      ASSERT_EQ(rows.size(), 2U);
+      EXPECT_EQ(rows[0], expected) << threads << ' ' << different;
+      EXPECT_EQ(rows[1], expected) << threads << ' ' << different;
+    }
+  }
+}
+
 /// With 256 points of the sample for each thread, which share them.
 TEST(OpenmpBest, ThreadsShareALargeSample) {
   Random random(33);

@@ -143,6 +143,19 @@ TEST(Capacity, PredictedMemoryGrowsWithTheThreadsAsTheHeapDoes) {
   }
   EXPECT_GT(compared, 0);
 }
+
+/// Few points are watched behind bounds, with copies of many centroids.
+TEST(Capacity, PredictedMemoryHoldsTheSampleThatOpenmpBestWatches) {
+  if (!build_info().sanitizers.empty()) GTEST_SKIP() << "sanitizers have a heap of their own";
+  const RegisteredVariant& best = require_variant("openmp_best");
+  for (const Shape& shape : {Shape{20'000, 16, 5'000}, Shape{6'000, 40, 3'000}}) {
+    for (const int threads : {1, 3}) {
+      bytes_held<float>(best, {shape.n, shape.d, 20}, threads);  // what OpenMP keeps for good
+      EXPECT_GE(best.traits.memory_bytes(shape, threads), bytes_held<float>(best, shape, threads))
+          << shape.k << ' ' << threads;
+    }
+  }
+}
 #endif
 
 TEST(Capacity, PredictedMemoryIsThatOfThreadsWithSomethingToDo) {
