@@ -291,7 +291,7 @@ struct Points::Impl {
     made_for = {problem.shape.k, iterations};
     const bool same_k = k == problem.shape.k;
     if (!same_k) made = 0;
-    // What is chosen for some iterations also suits somewhat more and, where it is not a GPU's, fewer.
+    // What is chosen for some iterations also suits up to twice as many and, where it is not a GPU's, fewer.
     const bool suits =
         set_up_for == 0 || (known && iterations / 2 < set_up_for && made / 2 < set_up_for &&
                             (!kept.on_gpu || set_up_for / 2 <= iterations));

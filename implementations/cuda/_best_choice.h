@@ -233,8 +233,9 @@ inline constexpr double kMostOff = 2;
 /// So two of them may mistake the faster of two families that lie this factor apart.
 inline constexpr double kUnsure = kMostOff * kMostOff;
 
-/// An iteration of the family takes no less. Bounds save pairs alone, and what is left is predicted well.
-inline double least_of(const std::string& family, const FamilyTimes& times) {
+/// An iteration of the family takes no less, even if the model is off. Bounds save pairs alone, and what is left is
+/// predicted well.
+inline double surely_least(const std::string& family, const FamilyTimes& times) {
   return times.least_of(family) / (family == kKeepsBounds ? 1 : kMostOff);
 }
 
@@ -268,7 +269,7 @@ inline bool trial_may_pay(const std::string& other, const std::string& first, co
   const FamilyTimes times(shape, limits);
   const bool bounds = other == kKeepsBounds;
   const double now = kMostOff * times.of(first);
-  const double least = least_of(other, times);
+  const double least = surely_least(other, times);
   const double cost = setup_seconds(other, shape, limits) + least;
   const double share = bounds ? kTrialShareIfBoundsHold : kTrialShare;
   const std::int64_t before = 1 + kTimedIterations + (bounds ? kIterationsBeforeBounds : 0);

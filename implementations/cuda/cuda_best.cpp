@@ -202,7 +202,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     for (const auto& name : families) {
       choice.candidates.push_back({.name = name,
                                    .likely = times.of(name),
-                                   .least = kmeans::cuda::least_of(name, times),
+                                   .least = kmeans::cuda::surely_least(name, times),
                                    .setup = kmeans::cuda::setup_seconds(name, shape, limits),
                                    .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
                                    .holds_below = kmeans::cuda::holds_below(name, shape)});

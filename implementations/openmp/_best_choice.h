@@ -25,14 +25,14 @@ inline bool pairs_are_known() {
 #endif
 }
 
-/// Of a run of which nothing is known.
+/// A run of which nothing is known is expected to have as many; the library expects the same (kUntilSettled).
 inline constexpr std::int64_t kExpectedIterations = 50;
-/// Iterations of a run, 0 if they are not known.
+/// `iterations` is 0 if they are not known.
 inline std::int64_t iterations_or(std::int64_t iterations, std::int64_t expected) {
   return iterations > 0 ? iterations : expected;
 }
 
-/// Of the points, left open by bytes: with more they do not pay.
+/// Bytes do not pay where they leave a larger share of the points open.
 inline constexpr double kMostOpen = 0.6;
 
 /// Brute force of one of many threads takes longer: some share a core, whose multipliers it keeps busy, and all share
