@@ -399,9 +399,10 @@ def test_a_library_for_gpus_that_does_not_fit_is_refused(package, file: str, rea
     assert re.search(reason, _problem_with_gpu(folder, KMEANS_EXACT_GPU=file))
 
 
-def test_the_estimator_passes_scikit_learns_checks(package) -> None:
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_estimator_passes_scikit_learns_checks(package, k: int) -> None:
     estimator_checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    estimator_checks.check_estimator(package.KMeans(n_clusters=2, random_state=0, n_threads=1))
+    estimator_checks.check_estimator(package.KMeans(n_clusters=k, random_state=0, n_threads=1))
 
 
 def test_the_estimator_gives_labels_of_its_centroids(package) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,32 @@ def _polars(x: np.ndarray) -> dict[str, object]:
 def _arrow(x: np.ndarray) -> dict[str, object]:
     arrow = pytest.importorskip("pyarrow")
     return {"table": arrow.table({name: x[:, t] for t, name in enumerate("abcdef")})}
+
+
+class _Frame:
+    """Of a package that is not installed."""
+
+    def __init__(self, columns: dict) -> None:
+        kinds = {"datetime": "Datetime(time_unit='us')", "timedelta": "Duration(time_unit='us')"}
+        self.schema = {
+            name: kinds.get(type(values[0]).__name__, "Float64") for name, values in columns.items()
+        }
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.ones((2, len(self.schema)))
+
+
+@pytest.mark.parametrize("value", [datetime(2020, 1, 1), timedelta(3)], ids=str)
+@pytest.mark.parametrize("of", ["pandas", "polars", "pyarrow", "none"])
+def test_dates_in_tables_are_refused_by_name(package, of: str, value: object) -> None:
+    make = _Frame
+    if of != "none":
+        frames = pytest.importorskip(of)
+        make = frames.table if of == "pyarrow" else frames.DataFrame
+    table = make({"a": [1.0, 2.0], "b": [value] * 2})
+    with pytest.raises(TypeError, match=r"column 'b' of x is of type .*; real numbers are needed"):
+        package.unit_rows(table)
+    assert package.unit_rows(make({"a": [3.0, 3.0]})).tolist() == [[1], [1]]
 
 
 @pytest.mark.parametrize("tables", [_pandas, _polars, _arrow])

@@ -49,6 +49,12 @@ REFUSED = {
     "sparse": (_sparse, r"is sparse \(csr_matrix\); dense rows are needed, as \w+\.toarray"),
     "complex": (lambda: POINTS[:2].astype("c8"), "is complex64. Complex data not supported"),
     "text": (lambda: POINTS[:2].astype(str), "is of dtype <U32; real numbers are needed"),
+    "in lists masked": (lambda: [[1.0, np.ma.masked], [2.0, 3.0]], "is masked in 1 places"),
+    "dates as objects": (
+        lambda: np.array([[np.datetime64("2020-01-01"), 1.0]] * 2, dtype=object),
+        r"\[0, 0\] is .*datetime64",
+    ),
+    "spans in lists": (lambda: [[0.0, np.timedelta64(3, "s")]] * 2, r"\[0, 1\] is .*timedelta64"),
     "dates": (lambda: POINTS[:2].astype("M8[s]"), "is of dtype datetime64"),
     "text as objects": (lambda: np.array([[1, "1.5"]] * 2, dtype=object), r"\[0, 1\] is '1.5'"),
     "nothing": (lambda: np.array([[1, 2], [None, 0]], dtype=object), r"\[1, 0\] is None"),
@@ -82,6 +88,28 @@ def test_every_path_refuses_by_name(package, kind: str) -> None:
             pytest.fail(f"{name} took what is {kind}: {call(make())}")
 
 
+def test_masks_in_lists_of_any_depth_are_refused(package) -> None:
+    rows = [np.ma.array([1.0, 999], mask=[0, 1]), [2, 3]]
+    with pytest.raises(ValueError, match="x is masked in 1 places"):
+        package.ward_start_batch([rows], 1)
+    with pytest.raises(ValueError, match="init is masked in 1 places"):
+        package.lloyd_batch([POINTS], [(tuple(rows))])
+
+
+def test_errors_are_of_the_kinds_that_scikit_learn_has(package) -> None:
+    """Its InvalidParameterError is a ValueError and a TypeError."""
+    pytest.importorskip("sklearn")
+    wrong = [{"n_clusters": "8"}, {"n_clusters": 3.0}, {"n_init": "x"}, {"tol": "x"}, {"tol": -1}]
+    wrong += [{"max_iter": 0}, {"init": "x"}, {"algorithm": "x"}, {"copy_x": 1}, {"verbose": -1}]
+    for kind in (ValueError, TypeError):
+        for what in wrong:
+            with pytest.raises(kind):
+                package.KMeans(**{"n_clusters": 2, **what}).fit(POINTS)
+        for x in (None, [[None, 1.0], [0, 1]], [["a", "b"]] * 2):
+            with pytest.raises(kind):
+                package.KMeans(1).fit(x)
+
+
 def test_what_loses_nothing_is_taken(package) -> None:
     right = package.lloyd(POINTS, POINTS[:2]).labels
     unmasked = np.ma.masked_greater(POINTS, 100)
@@ -113,20 +141,22 @@ def test_rounding_that_merges_groups_is_a_warning_on_every_path(package, dtype: 
     rounds(lambda: package.lloyd(points, points[:2].astype("f4")))
     rounds(lambda: package.kmeans_plusplus(points, 2))
     rounds(lambda: package.nearest(points, points[:2].astype("f4")))
-    # The estimator subtracts the mean, which is not enough here.
+    # The estimator subtracts the middle only of what is far from 0.
     points = np.append(SECONDS, [[0]], axis=0).astype(dtype)
     ConvergenceWarning = pytest.importorskip("sklearn.exceptions").ConvergenceWarning
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", package.RoundingWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = package.KMeans(2, random_state=0).fit(points)
-    for call in (
-        package.KMeans(2, random_state=0).fit,
-        model.predict,
-        model.transform,
-        model.score,
-    ):
-        rounds(lambda call=call: call(points))
+    rounds(lambda: package.KMeans(2, random_state=0).fit(points))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # next to centroids so far apart it is no matter
+        for call in (model.predict, model.transform, model.score):
+            call(points)
+    model = package.KMeans(2)
+    model.cluster_centers_ = np.array([[1.7e9], [1.7e9 + 128]])
+    for call in (model.predict, model.transform, model.score):
+        rounds(lambda call=call: call(points[:4]))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +178,30 @@ def test_rounding_that_changes_nobody_is_no_warning(package, points, rounds: boo
         warnings.simplefilter("always")
         package.nearest(points, points[:2].astype("f4"))
     assert [one.category for one in caught] == [package.RoundingWarning] * rounds
+
+
+def test_few_rows_are_judged_beside_others(package) -> None:
+    x = np.random.default_rng(5).normal(size=(300, 3))
+    few = np.array([[0.3, 0, 0], [0.3 + 1e-12, 1, 1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        package.lloyd(x, few)
+        package.Points(x).lloyd(few)
+        package.nearest(few, x[:5])
+        package.distances(few, x[:5])
+        package.inertia(few, x[:5])
+        package.nearest(x, few)
+        package.lloyd(
+            [[0.3, 0], [0.1 + 0.2, 1]], [[0, 0], [1, 1]]
+        )  # equal but for float64's rounding
+    with pytest.warns(package.RoundingWarning, match="subtract .* rows and centroids have"):
+        package.Points(few.astype("f4")).nearest(few)
+    pytest.importorskip("sklearn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = package.KMeans(2, init=few).fit(x)
+        for call in (model.predict, model.transform, model.score):
+            call(few)
 
 
 @pytest.mark.parametrize(
@@ -274,12 +328,15 @@ def test_runs_of_several_seeds_follow_one_random_state(package) -> None:
     seen = []
 
     def init(X, k, random_state):
-        assert not X.flags.writeable
         seen.append(random_state.choice(len(X), size=k, replace=False))
-        return X[seen[-1]]
+        rows = X[seen[-1]]
+        X[:] = 7  # as with scikit-learn it may; here no run sees it
+        return rows
 
+    before = points.tobytes()
     model = package.KMeans(5, init=init, random_state=3).fit(points)
     assert len(seen) == 10
+    assert points.tobytes() == before
     right = np.random.RandomState(3)
     assert all((rows == right.choice(300, size=5, replace=False)).all() for rows in seen)
     single = [

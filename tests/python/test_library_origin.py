@@ -95,6 +95,93 @@ def test_weights_do_what_repeated_rows_do(package: ModuleType, x: np.ndarray) ->
     np.testing.assert_array_equal(np.repeat(own.labels_, weights), other.labels_)
 
 
+def _counted_twice(package: ModuleType, x: np.ndarray, weights: np.ndarray, k: int) -> object:
+    """What is subtracted, once it is known that weights do what repeated rows do."""
+    own = package.KMeans(k, random_state=0).fit(x, sample_weight=weights)
+    other = package.KMeans(k, random_state=0).fit(np.repeat(x, weights, axis=0))
+    assert own.cluster_centers_.tobytes() == other.cluster_centers_.tobytes()
+    assert (np.repeat(own.labels_, weights) == other.labels_).all()
+    np.testing.assert_array_equal(own._origin, other._origin)
+    return own._origin
+
+
+def test_how_rows_are_counted_does_not_decide_what_is_subtracted(package: ModuleType) -> None:
+    warnings.simplefilter("ignore", package.RoundingWarning)
+    random = np.random.default_rng(0)
+    close = 1e6 + random.integers(0, 10, (10, 1)) * 0.01
+    x = np.vstack([random.uniform(0, 2e6, (100, 1)), close])
+    weights = np.r_[np.ones(100, int), np.full(10, 1000)]
+    assert _counted_twice(package, x, weights, 4) is None
+    assert _counted_twice(package, x + 1e9, weights, 4) == (x.min() + x.max()) / 2 + 1e9
+    weights[:100] = 0  # and what is left is far from 0
+    middle = (close.min() + close.max()) / 2
+    assert _counted_twice(package, x, weights, 4) == pytest.approx(middle, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_column_that_is_far_off_does_not_spoil_others(
+    package: ModuleType, dtype: str, count: int
+) -> None:
+    """The exact step would not resolve the second column next to the first."""
+    random = np.random.default_rng(0)
+    seconds = 1.7e9 + random.integers(0, 86400 * 30, 5000)
+    x = np.c_[seconds, random.normal(size=5000)].astype(dtype)
+    with pytest.raises(ValueError, match="cannot resolve"):
+        package.lloyd(x.astype("f4"), x[:5].astype("f4"))
+    middle = (x.min(axis=0).astype("f8") + x.max(axis=0)) / 2 * [1, 0]
+    own, near = (package.KMeans(5, random_state=0).fit(given) for given in (x, x - middle))
+    assert own.inertia_ == near.inertia_
+    assert own.labels_.tobytes() == near.labels_.tobytes()
+    assert own.cluster_centers_.dtype == dtype
+    assert (own.cluster_centers_ == (near.cluster_centers_ + middle).astype(dtype)).all()
+    assert (own.predict(x) == own.labels_).all()
+    assert -own.score(x) == own.inertia_
+    weights = random.integers(0, 2 * count, 5000)
+    np.testing.assert_allclose(_counted_twice(package, x, weights, 5), middle, rtol=1e-3)
+
+
+def test_rows_that_do_not_count_need_not_fit(package: ModuleType, x: np.ndarray) -> None:
+    for far in (0.0, 1e9):
+        alone = package.KMeans(K, random_state=0).fit(x + far)
+        more = np.vstack([x + far, [[1e300, -1e300, 0, 0]]])
+        weights = np.r_[np.ones(len(x)), 0]
+        own = package.KMeans(K, random_state=0).fit(more, sample_weight=weights)
+        assert own.cluster_centers_.tobytes() == alone.cluster_centers_.tobytes()
+        assert own.labels_[:-1].tobytes() == alone.labels_.tobytes()
+        assert own.inertia_ == alone.inertia_
+        with pytest.raises(ValueError, match=r"X\[2000, 0\] is 1e\+300, which float32"):
+            package.KMeans(K).fit(more)
+        more[-1, :2] = np.inf, 0
+        for infinite in (more, more.astype("f4")):
+            with pytest.raises(ValueError, match="infinity"):
+                package.KMeans(K).fit(infinite, sample_weight=weights)
+
+
+def test_a_fit_that_fails_changes_nothing(package: ModuleType, x: np.ndarray) -> None:
+    def interrupted(X: np.ndarray, k: int, random_state: object) -> None:
+        raise KeyboardInterrupt
+
+    def fails(own: object, far: float) -> None:
+        given = x + far
+        with pytest.raises(ValueError, match="NaN"):
+            own.fit(np.full((10, 2), np.nan))
+        with pytest.raises(ValueError, match="at least 0"):
+            own.fit(given[:, :2], sample_weight=-np.ones(len(x)))
+        own.init = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            own.fit(given[:, :2])
+        own.init = "ward"
+
+    for far, other in ((1e9, 0), (0, 1e9)):
+        own = package.KMeans(K, random_state=0).fit(x + far)
+        before = dict(vars(own))
+        fails(own, other)
+        assert {*vars(own)} == {*before}
+        assert all(vars(own)[name] is value for name, value in before.items())
+        np.testing.assert_array_equal(own.predict(x + far), own.labels_)
+
+
 def test_an_estimator_that_was_never_fitted_here_predicts(
     package: ModuleType, x: np.ndarray
 ) -> None:

@@ -222,7 +222,8 @@ class Points:
         return _engine.engines(self._points)
 
     def _centroids(self, name: str, given: ArrayLike) -> NDArray[np.float32]:
-        centroids = _checks.first_centroids(name, given)
+        others = None if self._metric == _COSINE else _on_host(self._rows)
+        centroids = _checks.first_centroids(name, given, others)
         _checks.same_columns(name, centroids, "x", self._rows)
         return self._scaled(centroids)
 
@@ -266,12 +267,12 @@ def lloyd(
         "labels": also after an iteration that changed no label.
     tol : float or None
         As scikit-learn's: also after one in which the squares by which the centroids moved add up
-        to no more than this share of the mean variance of the columns.
+        to no more than this share of the mean variance of the columns (here by ``weights``).
     labels_of : "starting" or "returned"
         Whose labels: those of the centroids that the last iteration started from, or of those
         that are returned, as `nearest` gives them.
     weights : n numbers of at least 0, or None
-        Count a row so many times: integers give the bits of repeated rows.
+        Count a row so many times: integers give the bits of repeated rows, where both are accepted.
     threads : int
         0: all that this process may use (OMP_NUM_THREADS, threadpoolctl); at most 4096.
     device : "cpu", "gpu" or "any"
@@ -483,9 +484,14 @@ def _tables(
     x: ArrayLike, name: str, centroids: ArrayLike
 ) -> tuple[NDArray[np.float32] | _gpu.Rows, NDArray[np.float32]]:
     """Both are looked at before a pass over the points is made."""
-    points, given = _checks.points("x", x), _checks.first_centroids(name, centroids)
+    given = _checks.first_centroids(name, centroids, judged=False)
+    points = _checks.points("x", x, None if name == "init" else given)
     _checks.same_columns(name, given, "x", points)
-    return points, given
+    return points, _checks.first_centroids(name, centroids, _on_host(points))
+
+
+def _on_host(rows: NDArray[np.float32] | _gpu.Rows) -> NDArray[np.float32] | None:
+    return None if isinstance(rows, _gpu.Rows) else rows
 
 
 def __getattr__(name: str) -> object:

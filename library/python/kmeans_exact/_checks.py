@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -25,73 +25,152 @@ _SHARE = 1 / 256
 _MERGED = 1 / 8
 #: Rounding to float32 moves a number by less than this share of it, or than its least number.
 _ULP = 2.0**-23
+#: float64 numbers that differ by no more than this share of the largest differ by rounding alone.
+_NOISE = 2.0**-49
+#: A column that is further from 0 than so many times its range is to lose its middle.
+_FAR = 64
+#: The exact step's quantum is at most this times n times the largest coordinate. It is to be no
+#: more than this share of a column's range: of a typical difference, 2 ** -20 is refused.
+_QUANTUM, _FINE = 2.0**-61, 2.0**-28
+#: Of types of columns, of whatever package.
+_DATES = ("date", "time", "duration")
 _DEVICES = ("cpu", "gpu", "any")
 _METRICS = ("euclidean", "cosine")
 _LABELS_OF = ("starting", "returned")
 _MAX_THREADS = 4096
+_MOST = np.finfo(np.float32).max
 
 
 class RoundingWarning(UserWarning):
     """Points are rounded to float32, which does not hold what they differ in."""
 
 
+class InvalidArgument(ValueError, TypeError):
+    """An argument of the wrong kind or value: both, as scikit-learn's InvalidParameterError is."""
+
+
 # ---- rows
 
 
-def points(name: str, given: object) -> np.ndarray | _gpu.Rows:
+def points(name: str, given: object, others: np.ndarray | None = None) -> np.ndarray | _gpu.Rows:
     """As `rows`, or where they are on a GPU."""
     if isinstance(given, _gpu.Rows):
         return given
-    return _gpu.rows(name, given) if _gpu.is_on_gpu(given) else rows(name, given)
+    return _gpu.rows(name, given) if _gpu.is_on_gpu(given) else rows(name, given, others)
 
 
 Validate = Callable[[object], np.ndarray]
 
 
-def rows(name: str, given: object, validate: Validate | None = None) -> np.ndarray:
+def rows(
+    name: str, given: object, others: np.ndarray | None = None, *, judged: bool = True
+) -> np.ndarray:
     """What was given as n x d float32, without a copy where it is that.
 
-    ``validate`` makes an array of numbers of it, once it is known that nothing would be dropped.
     NaN and infinity are left to the engine, which says where. What is in a GPU's memory is copied.
+    Where distances from the rows ``others`` are all that is asked for, rounding that is far below
+    what those differ in is no matter. Unless ``judged``, no rounding is.
     """
-    if validate is None and isinstance(given, np.ndarray) and _is_ready(given):
+    if isinstance(given, np.ndarray) and _is_ready(given):
         return given
     if _gpu.is_on_gpu(given):
         return _gpu.host_rows(_gpu.rows(name, given))
-    return _as_float32(name, table(name, given, validate))
+    return _as_float32(name, table(name, given), others=others, judged=judged)
 
 
 def rows_near(
-    name: str, given: object, validate: Validate, weights: object
+    name: str, matrix: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """As `rows`; but where float32 would not hold what rows differ in and does hold it once the
-    middle of their range is subtracted, these differences, and that middle, d float64.
+    """A table as `rows`, and None; or less the middle of its columns' ranges, and these, d float64.
 
-    Rows of weight 0 do not count, so that weights do what repeated rows do.
+    That is a function of ranges, the number of rows and whether float32 holds all of a column,
+    where a row of weight w counts as w rows: so weights do what repeated rows do.
     """
-    matrix = table(name, given, validate)
-    if not np.can_cast(matrix.dtype, np.float32):
-        rounded, counted = _in_float32(matrix), _with_weight(matrix, weights)
-        if _is_held(counted, _in_float32(counted)) and np.isfinite(rounded).all():
-            return rounded, None
-        if np.isfinite(_in_float32(counted)).all():
-            ends = (counted.min(axis=0), counted.max(axis=0))
-            middle = sum(end.astype(np.longdouble) / 2 for end in ends).astype(np.float64)
-            moved = rows_from(name, counted, middle)
-            if _is_held(moved, _in_float32(moved)):
-                return _as_float32(name, rows_from(name, matrix, middle), warn=False), middle
-    return _as_float32(name, matrix), None
+    count: float = len(matrix)
+    counted = None
+    if weights is not None:
+        total, positive = float(weights.sum()), int(np.count_nonzero(weights))
+        whole = total <= 2**32 and (weights == np.floor(weights)).all()
+        count = total if whole else positive
+        counted = weights > 0 if 0 < positive < len(matrix) else None
+    origin = _origin(matrix, counted, count)
+    if origin is None and np.can_cast(matrix.dtype, np.float32):
+        return _in_order(matrix, np.float32), None
+    moved = matrix if origin is None else rows_from(name, matrix, origin)
+    if counted is None:
+        return _as_float32(name, moved), origin
+    rounded = _in_float32(moved)
+    # Rows that do not count need not fit.
+    need_not = ~counted[:, np.newaxis] & np.isfinite(moved)
+    np.clip(rounded, -_MOST, _MOST, out=rounded, where=need_not)
+    _refuse_beyond(name, moved, rounded)
+    _warn_of_rounding(name, moved[counted], rounded[counted])
+    return rounded, origin
 
 
-def _with_weight(matrix: np.ndarray, weights: object) -> np.ndarray:
-    """What is no weight of each row is left to those who refuse it."""
-    if weights is None:
-        return matrix
-    given = array_of_numbers("sample_weight", weights)
-    if given.shape != (len(matrix),):
-        return matrix
-    counts = given != 0
-    return matrix[counts] if counts.any() and not counts.all() else matrix
+def _origin(matrix: np.ndarray, counted: np.ndarray | None, count: float) -> np.ndarray | None:
+    """What is to be subtracted: of columns that are far from 0 for their range, the middle.
+
+    Such a difference is exact in float64, and in float32 for float32 numbers. Only where float32
+    does not hold the column, or where the exact step could not resolve another one next to it.
+    """
+    with np.errstate(invalid="ignore"):  # of NaN
+        low, high = _ends(matrix, counted)
+    if not max(-low.min(), high.max()) <= _MOST:  # or NaN
+        return None
+    largest, span = np.maximum(np.abs(low), np.abs(high)), high - low
+    moved = (span > 0) & (largest > _FAR * span)
+    if moved.any():
+        moved[moved] = _are_rounded(matrix, counted, moved)
+    left = np.where(moved, span / 2, largest)
+    if count * _QUANTUM * left.max() > _FINE * span[span > 0].min(initial=np.inf):
+        far = largest >= 2 * span
+        if np.where(far, span / 2, largest).max() <= left.max() / 2:
+            moved |= far
+    if not moved.any():
+        return None
+    return np.where(moved, low / 2 + high / 2, 0).astype(np.float64)
+
+
+def _blocks(matrix: np.ndarray, counted: np.ndarray | None) -> Iterable[np.ndarray]:
+    """All rows that count, so many at once as a cache holds."""
+    n, d = matrix.shape
+    some = max(1, _NUMBERS_AT_ONCE // 8 // d)
+    for begin in range(0, n, some):
+        block = matrix[begin : begin + some]
+        yield block if counted is None else block[counted[begin : begin + some]]
+
+
+def _ends(matrix: np.ndarray, counted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest number of each column."""
+    d = matrix.shape[1]
+    fold = max(1, 256 // d)  # rows of a few numbers are slow to go through
+    low, high = [], []
+    for block in _blocks(matrix, counted):
+        most = len(block) // fold * fold
+        for part in (block[:most].reshape(-1, fold * d), block[most:]):
+            if len(part):
+                low.append(part.min(axis=0).reshape(-1, d).min(axis=0))
+                high.append(part.max(axis=0).reshape(-1, d).max(axis=0))
+    return (
+        np.min(low, axis=0).astype(np.longdouble),
+        np.max(high, axis=0).astype(np.longdouble),
+    )
+
+
+def _are_rounded(
+    matrix: np.ndarray, counted: np.ndarray | None, columns: np.ndarray
+) -> np.ndarray | bool:
+    """Does float32 not hold all numbers of these columns?"""
+    if np.can_cast(matrix.dtype, np.float32):
+        return False
+    found = np.zeros(np.count_nonzero(columns), bool)
+    for block in _blocks(matrix, counted):
+        before = block[:, columns].astype(_wide(matrix.dtype), copy=False)
+        found |= (before.astype(np.float32) != before).any(axis=0)
+        if found.all():
+            break
+    return found
 
 
 def _in_float32(matrix: np.ndarray) -> np.ndarray:
@@ -99,10 +178,9 @@ def _in_float32(matrix: np.ndarray) -> np.ndarray:
         return _in_order(matrix, np.float32)
 
 
-def _is_held(matrix: np.ndarray, rounded: np.ndarray) -> bool:
-    """Does rounding lose nothing of what rows differ in?"""
-    finite = bool(np.isfinite(rounded).all())
-    return finite and _lost(matrix[np.newaxis], rounded[np.newaxis]) is None
+def _wide(dtype: np.dtype) -> type:
+    """Holds every int64 as well, where it is longer than float64, which is sorted much sooner."""
+    return np.float64 if dtype == np.float64 or dtype.itemsize < 8 else np.longdouble
 
 
 def rows_from(name: str, given: Any, origin: np.ndarray) -> Any:
@@ -113,9 +191,8 @@ def rows_from(name: str, given: Any, origin: np.ndarray) -> Any:
     matrix = array_of_numbers(name, given)
     if matrix.ndim != 2 or matrix.shape[1] != len(origin):
         return given
-    wide = np.longdouble if matrix.dtype.kind in "iu" and matrix.itemsize == 8 else np.float64
     with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
-        return (matrix.astype(wide) - origin).astype(np.float64)
+        return (matrix.astype(_wide(matrix.dtype)) - origin).astype(np.float64)
 
 
 def table(name: str, given: object, validate: Validate | None = None) -> np.ndarray:
@@ -161,7 +238,9 @@ def array_of_numbers(name: str, given: object) -> np.ndarray:
     if array is not given:
         _refuse_kind(name, array)
     if array.ndim == 0 and array.dtype == object:
-        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed")
+        raise InvalidArgument(
+            f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed"
+        )
     return _numbers(name, array) if array.dtype == object else array
 
 
@@ -172,12 +251,12 @@ def _refuse_kind(name: str, given: object) -> None:
             f"kmeans_exact: {name} is sparse ({type(given).__name__}); dense rows are needed, as "
             f"{name}.toarray() has them"
         )
-    parts = given if isinstance(given, (list, tuple)) else [given]
-    for part in parts:
-        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
-            raise ValueError(
-                f"kmeans_exact: {name} is masked in {np.ma.count_masked(part)} places; fill them "
-                "(filled) or leave these rows out (numpy.ma.compress_rows)"
+    _refuse_masks(name, given)
+    for column, of in _types_of_columns(given):
+        if str(of).lower().startswith(_DATES):
+            raise InvalidArgument(
+                f"kmeans_exact: column {column!r:.60} of {name} is of type {of}; real numbers are "
+                "needed"
             )
     dtype = getattr(given, "dtype", None)
     kind = dtype.kind if isinstance(dtype, np.dtype) else ""
@@ -187,7 +266,33 @@ def _refuse_kind(name: str, given: object) -> None:
             "parts may be columns of their own"
         )
     if kind in set("SUTMmV"):
-        raise TypeError(f"kmeans_exact: {name} is of dtype {dtype}; real numbers are needed")
+        raise InvalidArgument(f"kmeans_exact: {name} is of dtype {dtype}; real numbers are needed")
+
+
+def _refuse_masks(name: str, given: object) -> None:
+    """Also in lists of lists."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise ValueError(
+            f"kmeans_exact: {name} is masked in {np.ma.count_masked(given)} places; fill them "
+            "(filled) or leave these rows out (numpy.ma.compress_rows)"
+        )
+    nested = (list, tuple, np.ma.MaskedArray)
+    if isinstance(given, (list, tuple)) and any(
+        issubclass(kind, nested) for kind in set(map(type, given))
+    ):
+        for part in given:
+            _refuse_masks(name, part)
+
+
+def _types_of_columns(given: object) -> Iterable[tuple[object, object]]:
+    """Of a table of pandas, polars or Arrow."""
+    for place in () if isinstance(given, np.ndarray) else ("dtypes", "schema"):
+        types: Any = getattr(given, place, None)
+        if hasattr(types, "items"):
+            return types.items()
+        if hasattr(types, "names") and hasattr(types, "types"):
+            return zip(types.names, types.types, strict=True)
+    return ()
 
 
 def _is_sparse(given: object) -> bool:
@@ -206,12 +311,12 @@ def _array(name: str, given: object) -> np.ndarray:
 def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
     """Of Python's numbers; float() alone would read text and drop masks."""
     for kind in set(map(type, objects.flat)) - {float, int, bool}:
-        text = issubclass(kind, (str, bytes, np.ma.MaskedArray))
+        other = (str, bytes, np.void, np.datetime64, np.timedelta64)
         is_complex = issubclass(kind, (complex, np.complexfloating, np.ndarray))
-        if not text and not is_complex and hasattr(kind, "__float__"):
+        if not issubclass(kind, other) and not is_complex and hasattr(kind, "__float__"):
             continue
         place = next(place for place, value in np.ndenumerate(objects) if type(value) is kind)
-        raise TypeError(
+        raise InvalidArgument(
             f"kmeans_exact: {_at(name, place)} is {objects[place]!r:.60}: an argument must be no "
             "string or other object, but a number"
         )
@@ -229,12 +334,20 @@ def _at(name: str, place: Sequence[object]) -> str:
     return "".join(f"problem {at}: " for at in problem) + f"{name}[{', '.join(map(str, inside))}]"
 
 
-def _as_float32(name: str, given: np.ndarray, *, warn: bool = True) -> np.ndarray:
+def _as_float32(
+    name: str, given: np.ndarray, *, others: np.ndarray | None = None, judged: bool = True
+) -> np.ndarray:
     """Of a table of rows, or of many."""
     with np.errstate(over="ignore"):
         rounded = _in_order(given, np.float32)
-    if np.can_cast(given.dtype, np.float32):
-        return rounded
+    if not np.can_cast(given.dtype, np.float32):
+        _refuse_beyond(name, given, rounded)
+        if judged:
+            _warn_of_rounding(name, given, rounded, others)
+    return rounded
+
+
+def _refuse_beyond(name: str, given: np.ndarray, rounded: np.ndarray) -> None:
     beyond = np.isinf(rounded)
     if beyond.any():
         beyond &= np.isfinite(given)
@@ -243,20 +356,40 @@ def _as_float32(name: str, given: np.ndarray, *, warn: bool = True) -> np.ndarra
                 f"kmeans_exact: {_at(name, place)} is {given[place]!s}, which float32 "
                 "cannot hold (at most 3.4e38)"
             )
-    if not warn:
-        return rounded
+
+
+def _warn_of_rounding(
+    name: str, given: np.ndarray, rounded: np.ndarray, others: np.ndarray | None = None
+) -> None:
     several = given.ndim == 3
-    lost = _lost(given, rounded) if several else _lost(given[np.newaxis], rounded[np.newaxis])
-    if lost is not None:
-        problem, how = lost
-        warnings.warn(
-            f"kmeans_exact: {f'problem {problem}: ' if several else ''}{name} is rounded from "
-            f"{given.dtype} to float32, {how}; subtract what all rows have in common (their "
-            "mean), or rescale",
-            RoundingWarning,
-            stacklevel=_levels_to_the_caller(),
-        )
-    return rounded
+    tables = (given, rounded) if several else (given[np.newaxis], rounded[np.newaxis])
+    lost = _lost(*tables, np.zeros(given.shape[-1]))
+    if lost is not None and others is not None and others.shape[1] == given.shape[-1]:
+        lost = _lost(*tables, _spreads(others))
+    if lost is None:
+        return
+    problem, how = lost
+    common = "all rows have in common (their mean)"
+    if others is not None:
+        common = "rows and centroids have in common (the mean of the rows), from both"
+    warnings.warn(
+        f"kmeans_exact: {f'problem {problem}: ' if several else ''}{name} is rounded from "
+        f"{given.dtype} to float32, {how}; subtract what {common}, or rescale",
+        RoundingWarning,
+        stacklevel=_levels_to_the_caller(),
+    )
+
+
+def _spreads(rows: np.ndarray) -> np.ndarray:
+    """By how much rows typically differ, of each column."""
+    ordered = np.sort(rows[_sample(len(rows))].T.astype(np.float64), axis=-1)
+    with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
+        distances = np.abs(ordered - ordered[:, ordered.shape[1] // 2, np.newaxis])
+    return _typical(distances)[:, 0]
+
+
+def _sample(n: int) -> np.ndarray | slice:
+    return slice(None) if n <= _SAMPLED else np.linspace(0, n - 1, _SAMPLED).astype(int)
 
 
 def _in_order(array: np.ndarray, dtype: type) -> np.ndarray:
@@ -264,25 +397,29 @@ def _in_order(array: np.ndarray, dtype: type) -> np.ndarray:
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _lost(tables: np.ndarray, rounded: np.ndarray) -> tuple[int, str] | None:
-    """What rounding loses in which of B tables, B x n x d, by the first column that it does in."""
+def _lost(tables: np.ndarray, rounded: np.ndarray, spreads: np.ndarray) -> tuple[int, str] | None:
+    """What rounding loses in which of B tables, B x n x d, by the first column that it does in.
+
+    ``spreads``, d numbers: losses far below these are no matter.
+    """
     count, n, d = tables.shape
-    sample = slice(None) if n <= _SAMPLED else np.linspace(0, n - 1, _SAMPLED).astype(int)
-    # Holds every int64 as well, where it is longer than float64, which is sorted much sooner.
-    wide = np.float64 if tables.dtype == np.float64 or tables.itemsize < 8 else np.longdouble
+    sample = _sample(n)
     numbers = min(n, _SAMPLED) * min(d, _COLUMNS_AT_ONCE)
     at_once = max(1, _NUMBERS_AT_ONCE // numbers)
     for table in range(0, count, at_once):
         for column in range(0, d, _COLUMNS_AT_ONCE):
             columns = slice(column, column + _COLUMNS_AT_ONCE)
             part = (slice(table, table + at_once), sample, columns)
-            lost = _lost_in_part(tables[part].astype(wide, copy=False), rounded[part], column)
+            before = tables[part].astype(_wide(tables.dtype), copy=False)
+            lost = _lost_in_part(before, rounded[part], column, spreads[columns])
             if lost is not None:
                 return table + lost[0], lost[1]
     return None
 
 
-def _lost_in_part(before: np.ndarray, rounded: np.ndarray, first: int) -> tuple[int, str] | None:
+def _lost_in_part(
+    before: np.ndarray, rounded: np.ndarray, first: int, spreads: np.ndarray
+) -> tuple[int, str] | None:
     """The same of some columns, from the first on, of some tables."""
     some = 1 + len(before) // 8
     parts = (slice(begin, begin + some) for begin in range(0, len(before), some))
@@ -290,7 +427,8 @@ def _lost_in_part(before: np.ndarray, rounded: np.ndarray, first: int) -> tuple[
         return None
     doubtful = _may_be_lost(rounded)
     if doubtful.any():
-        doubtful &= (rounded != before).any(axis=1)
+        with np.errstate(invalid="ignore"):  # as below
+            doubtful &= (np.abs(rounded - before) > _SHARE * spreads).any(axis=1)
     table, column = np.nonzero(doubtful)
     if len(table) == 0:
         return None
@@ -319,17 +457,20 @@ def _may_be_lost(rounded: np.ndarray) -> np.ndarray:
 def _lost_in(before: np.ndarray, after: np.ndarray, names: np.ndarray) -> tuple[int, str] | None:
     """The first of these columns, a row each, in which rows differ by little more than rounding."""
     ordered = np.sort(before, axis=-1)
-    different, left = (
-        1 + np.count_nonzero(values[:, 1:] != values[:, :-1], axis=-1)
-        for values in (ordered, np.sort(after, axis=-1))
-    )
-    merged = left < different * (1 - _MERGED)
     with np.errstate(invalid="ignore"):  # as above
+        gaps = np.diff(ordered, axis=-1)
         moved = np.abs(after - before)
         # Outliers are judged by how far off they are.
         distances = np.abs(before - ordered[:, before.shape[1] // 2, np.newaxis])
+    noise = _NOISE * np.abs(ordered[:, [0, -1]]).max(axis=-1, keepdims=True)
+    if before.dtype != np.float64:
+        noise = np.zeros_like(noise)  # integers are what they are
+    different = 1 + np.count_nonzero(gaps > noise, axis=-1)
+    ordered = np.sort(after, axis=-1)
+    left = 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=-1)
+    merged = left < different * (1 - _MERGED)
     spread = _typical(distances)
-    much = (moved > _SHARE * np.maximum(distances, spread)) & (spread > 0)
+    much = (moved > _SHARE * np.maximum(distances, spread)) & (spread > noise)
     for at in np.flatnonzero(merged | much.any(axis=-1))[:1].tolist():
         if merged[at]:
             made = f"{left[at]} of {different[at]} different values"
@@ -371,25 +512,27 @@ def same_columns(name: str, matrix: np.ndarray, of: str, others: np.ndarray | _g
         )
 
 
-def first_centroids(name: str, given: object) -> np.ndarray:
+def first_centroids(
+    name: str, given: object, others: np.ndarray | None = None, *, judged: bool = True
+) -> np.ndarray:
     """Rows, in whose place their number is easily given."""
     if isinstance(given, Integral):
-        raise TypeError(
+        raise InvalidArgument(
             f"kmeans_exact: {name} is {given!r}; it must be the first centroids, a row for each "
             f"cluster, as kmeans_plusplus(x, {given!r}) returns"
         )
-    return rows(name, given)
+    return rows(name, given, others, judged=judged)
 
 
 def whole(name: str, given: object, least: int, most: int | None = None, hint: str = "") -> int:
     """An integer of a range; neither truth values nor fractions are taken for one."""
     span = f"at least {least}" if most is None else f"from {least} to {most}"
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, Integral):
-        raise TypeError(
+        raise InvalidArgument(
             f"kmeans_exact: {name} is {given!r:.60}; it must be an integer, {span}{hint}"
         )
     if given < least or (most is not None and given > most):
-        raise ValueError(f"kmeans_exact: {name} is {given}; it must be {span}{hint}")
+        raise InvalidArgument(f"kmeans_exact: {name} is {given}; it must be {span}{hint}")
     return int(given)
 
 
@@ -440,7 +583,7 @@ def one_of(name: str, given: object, names: tuple[str, ...]) -> int:
     if not isinstance(given, str) or given not in names:
         quoted = [repr(one) for one in names]
         listed = ", ".join(quoted[:-1]) + " or " + quoted[-1]
-        raise ValueError(f"kmeans_exact: {name} must be {listed}, not {given!r:.60}")
+        raise InvalidArgument(f"kmeans_exact: {name} must be {listed}, not {given!r:.60}")
     return names.index(given)
 
 
@@ -502,7 +645,9 @@ def tolerance(name: str, given: object) -> float | None:
     if given is None:
         return None
     if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):
-        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; it must be a number, at least 0")
+        raise InvalidArgument(
+            f"kmeans_exact: {name} is {given!r:.60}; it must be a number, at least 0"
+        )
     if not 0 <= given < np.inf:
-        raise ValueError(f"kmeans_exact: {name} is {given}; it must be a number, at least 0")
+        raise InvalidArgument(f"kmeans_exact: {name} is {given}; it must be a number, at least 0")
     return float(given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,9 +37,9 @@ _AUTO_RUNS = 10
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means by the exact Lloyd step, in float32, with the parameters of scikit-learn's.
 
-    Where float32 would lose what rows differ in, the middle of their range is subtracted first; a
-    RoundingWarning says where that is not enough. X may be in the memory of a GPU, as for `Points`;
-    attributes and answers are NumPy arrays all the same.
+    From columns that are far from 0 for their range, its middle is subtracted first, where float32
+    or the exact step needs that; a RoundingWarning says where it is not enough. X may be in the
+    memory of a GPU, as for `Points`; attributes and answers are NumPy arrays all the same.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         "ward": `ward_start`, which ends lower and sooner than scikit-learn's default. "k-means++":
         `kmeans_plusplus`, one draw a seed, quicker and worse. "random": the rows that
         scikit-learn would choose. An array has the shape (n_clusters, n_features); a callable
-        returns one, given X in float32 (less what is subtracted), n_clusters and
+        returns one, given a copy of X in float32 (less what is subtracted), n_clusters and
         random_state.
     n_init : int or "auto", default="auto"
         Runs with different seeds, of which the one with the lowest inertia is kept; an array as
@@ -56,7 +57,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         A run ends earlier once no label changes.
     tol : float or None, default=1e-4
         A run also ends once the squares by which the centroids move add up to no more than this
-        share of the mean variance of the columns. None: only when no label changes.
+        share of the mean variance of the columns. With ``sample_weight`` that is the weighted one;
+        scikit-learn's is not. None: only when no label changes.
     verbose : int, default=0
         Above 0, a few lines are printed about each run.
     random_state : int, RandomState instance or None, default=None
@@ -140,38 +142,38 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
         ``sample_weight``, array-like of shape (n_samples,), counts a row so many times, also in
         the choice of the first centroids; integers give the bits of repeated rows, if k of them
-        differ. It is for X in the host's memory.
+        differ and the exact step accepts both. It is for X in the host's memory.
         """
-        X, dtype = self._rows(X, reset=True, weights=sample_weight)
-        k = self._check_parameters(len(X))
-        how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
-        points = self._points(X)
-        weights = _weights(sample_weight, X)
-        best = None
-        for centroids in self._starts(X, points, k, weights):
-            if self.verbose:
-                print("Initialization complete")
-            run, settled = points._lloyd(centroids, how, weights)
-            inertia = points.inertia(run.centroids, run.labels, weights=weights)
-            if self.verbose:
-                self._tell(run, settled, inertia)
-            if best is None or inertia < best[0]:
-                best = (inertia, run)
-        self.inertia_, run = best
-        self.labels_ = run.labels
-        self._found = run.centroids
-        self.cluster_centers_ = run.centroids.astype(dtype, copy=False)
-        if self._origin is not None:
-            self.cluster_centers_ = self.cluster_centers_ + self._origin
-        self.n_iter_ = run.iterations
-        found = _engine.clusters_with_points(run.labels, k)
-        if found < k:
-            warnings.warn(
-                f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). "
-                "Possibly due to duplicate points in X.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        with self._unchanged_by_failure():
+            table, dtype = self._table(X, reset=True)
+            k = self._check_parameters(len(table))
+            how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
+            weights = _weights(sample_weight, table)
+            rows, origin = self._near(table, weights)
+            points = self._points(rows)
+            best = None
+            for centroids in self._starts(rows, points, k, weights, origin):
+                if self.verbose:
+                    print("Initialization complete")
+                run, settled = points._lloyd(centroids, how, weights)
+                inertia = points.inertia(run.centroids, run.labels, weights=weights)
+                if self.verbose:
+                    self._tell(run, settled, inertia)
+                if best is None or inertia < best[0]:
+                    best = (inertia, run)
+            self.inertia_, run = best
+            self.labels_ = run.labels
+            self._found, self._origin = run.centroids, origin
+            self.cluster_centers_ = _back(run.centroids, origin).astype(dtype, copy=False)
+            self.n_iter_ = run.iterations
+            found = _engine.clusters_with_points(run.labels, k)
+            if found < k:
+                warnings.warn(
+                    f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). "
+                    "Possibly due to duplicate points in X.",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
         return self
 
     def fit_predict(self, X: Any, y: object = None, sample_weight: Any = None) -> np.ndarray:
@@ -185,8 +187,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def predict(self, X: Any) -> np.ndarray:
         """The nearest centroid of each row, (n_samples,) int32: the lowest index on a tie."""
         check_is_fitted(self)
-        X, _ = self._rows(X)
-        return self._points(X).nearest(self._centroids())
+        rows, centroids, _ = self._rows(X)
+        return self._points(rows).nearest(centroids)
 
     def transform(self, X: Any) -> np.ndarray:
         """Distances from all centroids of each row, as `predict` rounds it to float32.
@@ -195,56 +197,67 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         squared distances are lowest in float64.
         """
         check_is_fitted(self)
-        X, dtype = self._rows(X)
-        return self._points(X).distances(self._centroids(), dtype=dtype)
+        rows, centroids, dtype = self._rows(X)
+        return self._points(rows).distances(centroids, dtype=dtype)
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """The inertia of X, negated: the higher, the better."""
         check_is_fitted(self)
-        X, _ = self._rows(X)
-        weights = _weights(sample_weight, X)
-        return -self._points(X).inertia(self._centroids(), weights=weights)
+        rows, centroids, _ = self._rows(X)
+        weights = _weights(sample_weight, rows)
+        return -self._points(rows).inertia(centroids, weights=weights)
 
     @property
     def _n_features_out(self) -> int:
         """For get_feature_names_out()."""
         return len(self.cluster_centers_)
 
-    def _rows(
-        self, X: Any, *, reset: bool = False, weights: Any = None
-    ) -> tuple[np.ndarray | _gpu.Rows, type]:
-        """In float32, and the type for answers. By scikit-learn's checks among the library's."""
-        if reset:
-            self._origin = None
+    @contextmanager
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        """All attributes are of one fit: an error or Ctrl-C leaves those of the one before."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _table(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray | _gpu.Rows, type]:
+        """And the type for answers. By scikit-learn's checks among the library's."""
         if _gpu.is_on_gpu(X):
             rows = _gpu.rows("X", X)
             _check_feature_names(self, rows, reset=reset)
             _check_n_features(self, rows, reset=reset)
-            if self._origin is None:
-                return rows, np.float32
-            return _checks.rows("X", self._from_origin("X", X)), np.float32
-        dtype: type = np.float64
+            return rows, np.float32
 
         def validate(given: object) -> np.ndarray:
-            nonlocal dtype
             # The engine looks for NaN and infinity where the points are, with all threads.
             is_left = isinstance(given, np.ndarray) and given.dtype == np.float32
-            matrix = validate_data(
+            return validate_data(
                 self, given, dtype="numeric", order="C", reset=reset, ensure_all_finite=not is_left
             )
-            dtype = np.float32 if matrix.dtype == np.float32 else np.float64
-            return matrix
 
-        if reset and self.metric == "euclidean":
-            moved, self._origin = _checks.rows_near("X", X, validate, weights)
-            return moved, dtype
-        if self._origin is None:
-            return _checks.rows("X", X, validate), dtype
-        return _checks.rows("X", X, lambda given: self._from_origin("X", validate(given))), dtype
+        table = _checks.table("X", X, validate)
+        return table, np.float32 if table.dtype == np.float32 else np.float64
 
-    def _from_origin(self, name: str, given: Any) -> Any:
-        """What is computed with, of rows or centroids of the user's."""
-        return given if self._origin is None else _checks.rows_from(name, given, self._origin)
+    def _near(
+        self, table: np.ndarray | _gpu.Rows, weights: np.ndarray | None
+    ) -> tuple[np.ndarray | _gpu.Rows, np.ndarray | None]:
+        """What `fit` computes with, and what is subtracted for it."""
+        if isinstance(table, _gpu.Rows):
+            return table, None
+        if self.metric == "cosine":  # directions are from the origin
+            return _checks.rows("X", table), None
+        return _checks.rows_near("X", table, weights)
+
+    def _rows(self, X: Any) -> tuple[np.ndarray | _gpu.Rows, np.ndarray, type]:
+        """What is computed with after `fit`, the centroids, and the type for answers."""
+        table, dtype = self._table(X)
+        centroids = self._centroids()
+        if self._origin is None and isinstance(table, _gpu.Rows):
+            return table, centroids, dtype
+        moved = _less("X", _on_host(table), self._origin)
+        return _checks.rows("X", moved, others=centroids), centroids, dtype
 
     def _points(self, X: np.ndarray | _gpu.Rows) -> Points:
         threads = _checks.threads("n_threads", self.n_threads)
@@ -256,11 +269,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             raise
 
     def _centroids(self) -> np.ndarray:
-        centers = self.cluster_centers_
+        centers, origin = self.cluster_centers_, self._origin
         # Those that `fit` found, unless they have been replaced.
-        if self._origin is not None and np.array_equal(self._found + self._origin, centers):
-            return self._found
-        return _checks.rows("cluster_centers_", self._from_origin("cluster_centers_", centers))
+        if origin is not None and isinstance(centers, np.ndarray):
+            found = _back(self._found, origin).astype(centers.dtype, copy=False)
+            if np.array_equal(found, centers):
+                return self._found
+        return _checks.rows("cluster_centers_", _less("cluster_centers_", centers, origin))
 
     def _check_parameters(self, n: int) -> int:
         """Those that `fit` alone has. Returns the number of clusters."""
@@ -275,7 +290,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 stacklevel=3,
             )
         if not isinstance(self.copy_x, (bool, np.bool_)):
-            raise TypeError(
+            raise _checks.InvalidArgument(
                 f"kmeans_exact: copy_x is {self.copy_x!r:.60}; it must be True or False"
             )
         if not isinstance(self.verbose, (bool, np.bool_)):
@@ -283,13 +298,18 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return k
 
     def _starts(
-        self, X: np.ndarray | _gpu.Rows, points: Points, k: int, weights: np.ndarray | None
+        self,
+        X: np.ndarray | _gpu.Rows,
+        points: Points,
+        k: int,
+        weights: np.ndarray | None,
+        origin: np.ndarray | None,
     ) -> Iterator[np.ndarray]:
         """The first centroids of each run."""
         if callable(self.init):
             make = self._called(_on_host(X), k)
         elif not (isinstance(self.init, str) or self.init is None):
-            yield from self._given(X, k)
+            yield from self._given(X, k, origin)
             return
         elif isinstance(self.init, str) and self.init == "random":
             rows = _on_host(X)
@@ -308,7 +328,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
                 return seeding(points, k, seed(run), weights=weights)
 
         else:
-            raise ValueError(
+            raise _checks.InvalidArgument(
                 "kmeans_exact: init must be 'ward', 'k-means++', 'random', an array or a "
                 f"callable, not {self.init!r:.60}"
             )
@@ -322,9 +342,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return auto
         return _checks.whole("n_init", self.n_init, 1, hint=", or 'auto'")
 
-    def _given(self, X: np.ndarray | _gpu.Rows, k: int) -> Iterator[np.ndarray]:
+    def _given(
+        self, X: np.ndarray | _gpu.Rows, k: int, origin: np.ndarray | None
+    ) -> Iterator[np.ndarray]:
         runs = self._runs(auto=1)
-        init = _checks.first_centroids("init", self._from_origin("init", self.init))
+        others = X if isinstance(X, np.ndarray) else None
+        init = _checks.first_centroids("init", _less("init", self.init, origin), others)
         _check_shape(init, k, X.shape[1])
         if runs != 1:
             warnings.warn(
@@ -338,11 +361,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _called(self, X: np.ndarray, k: int) -> Callable[[int], np.ndarray]:
         random = self._random()
-        shown = X.view()
-        shown.flags.writeable = False  # it may be the caller's own
 
         def make(run: int) -> np.ndarray:
-            init = _checks.first_centroids("init", self.init(shown, k, random_state=random))
+            shown = X.copy()  # which may be written to, as scikit-learn's
+            init = _checks.first_centroids("init", self.init(shown, k, random_state=random), X)
             _check_shape(init, k, X.shape[1])
             return init
 
@@ -370,6 +392,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             print(f"Converged at iteration {last}: strict convergence.")
         elif run.converged:
             print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
+
+
+def _less(name: str, given: Any, origin: np.ndarray | None) -> Any:
+    """What is computed with, of rows or centroids of the user's."""
+    return given if origin is None else _checks.rows_from(name, given, origin)
+
+
+def _back(centroids: np.ndarray, origin: np.ndarray | None) -> np.ndarray:
+    return centroids if origin is None else centroids + origin
 
 
 def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
