@@ -49,6 +49,15 @@ struct Plan {
   json data;
 };
 
+/// Also of one whose backend this build lacks, as CUDA's where there is no GPU. Throws for a name that nothing has.
+Support available_here(const std::string& name) {
+  try {
+    return availability(require_variant(name));
+  } catch (const EnvironmentError& error) {
+    return Support::no(error.what());
+  }
+}
+
 Plan read_plan(const StudyInput& input) {
   Parameters parameters(input);
   Plan plan;
@@ -177,10 +186,9 @@ class Choice {
     std::vector<std::string> names{plan_.chooser};
     names.insert(names.end(), plan_.families.begin(), plan_.families.end());
     for (const std::string& name : names) {
+      if (!available_here(name).ok) continue;
       const RegisteredVariant& variant = require_variant(name);
-      if (availability(variant).ok && supports(variant, shape).ok) {
-        rows.emplace_back().variant = &variant;
-      }
+      if (supports(variant, shape).ok) rows.emplace_back().variant = &variant;
     }
     return rows;
   }
@@ -305,12 +313,11 @@ StudyOutput run(const StudyInput& input) {
       "memory; what is tried on the way is in them. A family that by its shorter calls would take "
       "over 1.5 times as long as the fastest is left out of longer ones."};
   Choice choice(plan, output);
-  const RegisteredVariant& chooser = require_variant(plan.chooser);
-  if (const Support there = availability(chooser); !there.ok) {
+  if (const Support there = available_here(plan.chooser); !there.ok) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
     return output;
   }
-  const AsInTheLibrary as_in_the_library(chooser.traits.gpu);
+  const AsInTheLibrary as_in_the_library(require_variant(plan.chooser).traits.gpu);
   for (const int threads : plan.threads) {
     if (threads > usable_threads()) {
       output.notes.push_back("Left out: " + std::to_string(threads) + " threads (" +

@@ -437,6 +437,24 @@ TEST(FamilyChoice, ComparesWholeCallsAndLeavesOutWhoIsFarBehind) {
   EXPECT_THROW(run_study("family_choice", uneven), InputError);
 }
 
+TEST(FamilyChoice, LeavesOutAChooserThatIsNotInThisBuildOrHasNoGpu) {
+  std::vector<std::string> choosers;
+  for (const auto& backend : missing_backends()) {
+    choosers.insert(choosers.end(), backend.variants.begin(), backend.variants.end());
+  }
+  const RegisteredVariant* best = find_variant("cuda_best");
+  if (best != nullptr && !availability(*best).ok) choosers.emplace_back("cuda_best");
+  if (choosers.empty()) GTEST_SKIP() << "every variant can run here";
+  for (const std::string& chooser : choosers) {
+    const auto output =
+        run_study("family_choice", {{"chooser", {chooser}}, {"n", {500}}, {"d", {2}}, {"k", {5}}});
+    EXPECT_TRUE(output.rows.empty()) << chooser;
+    EXPECT_NE(output.notes.back().find("Left out: " + chooser + " ("), std::string::npos)
+        << chooser;
+  }
+  EXPECT_THROW(run_study("family_choice", {{"chooser", {"cuda_bset"}}}), InputError);
+}
+
 TEST(Ties, CpuClassTakesTheLastOfEqualDistances) {
   const auto output = run_study("ties", {{"n", 4000}, {"k", 8}});
   const auto cpu = [&](const char* data) {
