@@ -144,8 +144,7 @@ def _draw_panel(
         ends = [row[x] + end for row in placed for end in _reach(row, x, True)]
         low, high = min(ends) / 1.6, max(ends) * 1.6
         ax.set_xlim(low, high)
-        subs = (1, 3) if high < _FEW_DECADES * low else (1,)
-        ax.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=4))
+        ax.xaxis.set_major_locator(FixedLocator(_log_ticks(low, high)))
         ax.xaxis.set_minor_locator(NullLocator())
     unit = compact_seconds if x.split("_")[0] == "seconds" else _tick
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: unit(value)))
@@ -153,6 +152,18 @@ def _draw_panel(
     panels.zero_strip(ax, zeros)
     panels.gap_strip(ax, gaps, "none")
     return bool(gaps)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Two to four round numbers where the range has so many: names of times are long."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for leading in ((1,), (1, 3), (1, 2, 5))[high < _FEW_DECADES * low :]:
+        numbers = (float(f"{first}e{decade}") for decade in decades for first in leading)
+        ticks = [number for number in numbers if low <= number <= high]
+        if len(ticks) > 1:
+            break
+    return ticks[:: -(-len(ticks) // 4) or 1]
 
 
 def _draw_front(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:

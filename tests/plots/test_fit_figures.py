@@ -141,3 +141,17 @@ def test_the_front_is_a_line_through_its_rows_alone() -> None:
     rows = [{"x": 3, "y": 1}, {"x": 1, "y": 2}]
     trade_off._draw_front(axes, rows, "x", "y")  # type: ignore[arg-type]
     assert axes.drawn == ((1, 3), (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.19, 0.64, [0.2, 0.5]),  # not 0.2, 0.3, 0.4, 0.5 and 0.6, which run into each other
+        (0.05, 3, [0.1, 0.3, 1, 3]),
+        (0.05, 30, [0.1, 1, 10]),
+        (1e-6, 10, [1e-6, 1e-4, 1e-2, 1]),
+        (5.1, 13.1, [10]),
+    ],
+)
+def test_times_are_named_at_two_to_four_places(low: float, high: float, ticks: list[float]) -> None:
+    assert trade_off._log_ticks(low, high) == ticks
