@@ -3,9 +3,9 @@
 #
 # Experiments in parts over all GPUs of a machine, each GPU with processors of its own:
 #
-#   tools/gpu_spread.sh start EXPERIMENT:PARTS...   begins in the background (again: goes on)
-#   tools/gpu_spread.sh wait SECONDS                until all is done, or for so long; joins what is
-#                                                   whole and copies it to $OUT
+#   tools/gpu_spread.sh start EXPERIMENT[:PARTS]...   begins in the background (again: goes on)
+#   tools/gpu_spread.sh wait SECONDS                  until all is done, or for so long; joins what is
+#                                                     whole and copies it to $OUT
 #
 # PARTS is 1 if it is left out. A lane for each GPU takes one part after the other (`kmeans-bench run --shard`), in the
 # order of the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are resumed by
@@ -75,13 +75,20 @@ start() {
       'and build; LOCAL_CHANGES=1 measures all the same' >&2
     exit 2
   fi
-  if ! flock --nonblock "$work/lanes" true; then
+  local one part parts
+  for one in "$@"; do
+    if [[ ! $one =~ ^[A-Za-z0-9_-]+(:[1-9][0-9]*)?$ ]]; then
+      echo "gpu_spread: '$one' is no EXPERIMENT[:PARTS], such as ladder-gpu:6" >&2
+      exit 2
+    fi
+  done
+  exec 8>"$work/start"
+  if ! flock --nonblock 8 || ! flock --nonblock "$work/lanes" true; then
     echo 'gpu_spread: lanes of an earlier start still work; wait for them, or end them' >&2
     exit 2
   fi
   rm -rf "$work/taken" "$work/done"
   mkdir -p "$work/taken"
-  local one part parts
   for one in "$@"; do
     parts=1
     [[ $one == *:* ]] && parts=${one#*:}
@@ -94,7 +101,7 @@ start() {
   done
   for ((gpu = 0; gpu < gpus; ++gpu)); do
     setsid flock --shared "$work/lanes" taskset --cpu-list "$(cpus_of "$gpu")" \
-      tools/gpu_spread.sh lane "$gpu" </dev/null >"$work/lane.$gpu.log" 2>&1 &
+      tools/gpu_spread.sh lane "$gpu" </dev/null >"$work/lane.$gpu.log" 2>&1 8>&- &
   done
 }
 

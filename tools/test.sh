@@ -35,9 +35,12 @@ ctest_status=${PIPESTATUS[0]}
 # go first, with the figures, which only take longer then. More processes than processors, since each waits
 # for a good part of its time, and threads of OpenMP sleep while they wait where others share the cores.
 first=(tests/python/test_ranks.py tests/faults/test_rank_faults.py tests/plots/test_figures.py)
-# Those that would hold up the end, since they have few tests that take minutes.
+# Then those that take longest, which would hold up the end.
 longest=(tests/python/test_wheel.py tests/plots/test_pack.py tests/plots/test_leaderboard.py
-  tests/python/test_ci_files.py tests/python/test_setup.py tests/plots/test_comparison.py)
+  tests/python/test_library_process.py tests/plots/test_experiments.py tests/python/test_ci_files.py
+  tests/plots/test_comparison.py tests/python/test_library_cosine.py tests/faults/test_best.py
+  tests/python/test_setup.py tests/plots/test_browser.py tests/plots/test_report.py tests/faults/test_data.py
+  tests/python/test_fits.py tests/faults/test_process.py)
 pytest_status=0
 run_pytest() {
   local processes=$1 log=$logs/pytest-$2.log
@@ -54,7 +57,10 @@ case $preset in
   *)
     rm -f "$logs"/pytest-*.log "$logs/ran"
     run_pytest 3 first "${first[@]}"
-    run_pytest 4 others "${longest[@]}" tests "${first[@]/#/--ignore=}"
+    # Files, since a folder would take those within it to its own place in the order.
+    mapfile -t others < <(find tests -name 'test_*.py' | sort |
+      grep -vxFf <(printf '%s\n' "${first[@]}" "${longest[@]}"))
+    run_pytest 4 others "${longest[@]}" "${others[@]}"
     not_run=$(comm -23 <(find tests -name 'test_*.py' | sort) <(sort -u "$logs/ran"))
     [ -z "$not_run" ] || pytest_status=1
     not_run=${not_run:+run by nobody: ${not_run//$'\n'/ }}

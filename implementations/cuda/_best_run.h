@@ -285,8 +285,8 @@ class BestRun {
       families_[candidate].done = true;
       return go_on(when, most, recorder);
     }
-    trial_ = trial;
     change_to(candidate);
+    trial_ = trial;
     const Stopped made = run(when, 1, recorder);
     trial_->first = last_;
     return made;
@@ -343,6 +343,10 @@ class BestRun {
       families_[before].done = true;
       if (before == early_) {
         if (later_) later_saved_ -= its - *one.seconds;
+        if (later_ && later_saved_ <= 0) {
+          families_[*later_].family.reset();
+          later_.reset();
+        }
       } else {  // ahead of what bounds save, so from the start
         families_[early_].family.reset();
         later_.reset();

@@ -112,6 +112,7 @@ class Scout final : public BoundedLloyd<BoundRules> {
 class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
+    auto earlier = std::exchange(family_, nullptr);  // none is at work if something fails
     problem_ = problem;
     const Shape& shape = problem.shape;
     const bool weighted = problem.counted.weights != nullptr;
@@ -126,6 +127,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (names_.brute.empty() || tree_later_) names_.bounded.clear();
     iterations_ = 0;
     scout_.reset();
+    family_ = std::move(earlier);
     begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
     if (!names_.bounded.empty()) prepare_scout();
   }

@@ -27,8 +27,8 @@ _MERGED = 1 / 8
 _ULP = 2.0**-23
 #: float64 numbers that differ by no more than this share of the largest differ by rounding alone.
 _NOISE = 2.0**-49
-#: A column that is further from 0 than so many times its range is to lose its middle.
-_FAR = 64
+#: A column that is further from 0 than so many times its range is to lose its middle: four bits.
+_FAR = 8
 #: The exact step's quantum is at most this times n times the largest coordinate. It is to be no
 #: more than this share of a column's range: of a typical difference, 2 ** -20 is refused.
 _QUANTUM, _FINE = 2.0**-61, 2.0**-28
@@ -145,17 +145,19 @@ def _ends(matrix: np.ndarray, counted: np.ndarray | None) -> tuple[np.ndarray, n
     """The least and the largest number of each column."""
     d = matrix.shape[1]
     fold = max(1, 256 // d)  # rows of a few numbers are slow to go through
-    low, high = [], []
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
     for block in _blocks(matrix, counted):
         most = len(block) // fold * fold
         for part in (block[:most].reshape(-1, fold * d), block[most:]):
             if len(part):
-                low.append(part.min(axis=0).reshape(-1, d).min(axis=0))
-                high.append(part.max(axis=0).reshape(-1, d).max(axis=0))
-    return (
-        np.min(low, axis=0).astype(np.longdouble),
-        np.max(high, axis=0).astype(np.longdouble),
-    )
+                least = part.min(axis=0).reshape(-1, d).min(axis=0)
+                largest = part.max(axis=0).reshape(-1, d).max(axis=0)
+                low = least if low is None else np.minimum(low, least)
+                high = largest if high is None else np.maximum(high, largest)
+    assert low is not None  # some row counts
+    assert high is not None
+    return low.astype(np.longdouble), high.astype(np.longdouble)
 
 
 def _are_rounded(
@@ -192,7 +194,8 @@ def rows_from(name: str, given: Any, origin: np.ndarray) -> Any:
     if matrix.ndim != 2 or matrix.shape[1] != len(origin):
         return given
     with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
-        return (matrix.astype(_wide(matrix.dtype)) - origin).astype(np.float64)
+        moved = matrix.astype(_wide(matrix.dtype), copy=False) - origin
+        return moved.astype(np.float64, copy=False)
 
 
 def table(name: str, given: object, validate: Validate | None = None) -> np.ndarray:

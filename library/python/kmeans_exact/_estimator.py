@@ -141,8 +141,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored.
 
         ``sample_weight``, array-like of shape (n_samples,), counts a row so many times, also in
-        the choice of the first centroids; integers give the bits of repeated rows, if k of them
-        differ and the exact step accepts both. It is for X in the host's memory.
+        the choice of the first centroids; integers give the bits of repeated rows (but the last
+        of ``inertia_``), if k of them differ and the exact step accepts both. It is for X in the
+        host's memory.
         """
         with self._unchanged_by_failure():
             table, dtype = self._table(X, reset=True)
