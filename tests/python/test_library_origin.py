@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 import warnings
 from types import ModuleType
 
@@ -209,3 +210,23 @@ def test_where_that_is_not_enough_a_warning_says_so(package: ModuleType, x: np.n
     warnings.simplefilter("ignore", pytest.importorskip("sklearn.exceptions").ConvergenceWarning)
     with pytest.warns(package.RoundingWarning):
         package.KMeans(K, random_state=0, metric="cosine").fit(x + 1e9)
+
+
+def test_a_column_some_ranges_off_loses_its_middle(package: ModuleType) -> None:
+    rng = np.random.default_rng(3)
+    near = rng.integers(0, 3000, size=(400, 1)).astype("f8")
+    x = 1e9 + near + 3.2e7 * (np.arange(400) % 2)[:, np.newaxis]
+    # Without a warning: float32 holds what is left.
+    found = package.KMeans(2, random_state=0).fit(x).cluster_centers_
+    assert np.sort(found[:, 0]) == pytest.approx([x[::2].mean(), x[1::2].mean()], abs=1)
+
+
+def test_the_ends_of_columns_are_found_without_copies(package: ModuleType) -> None:
+    warnings.simplefilter("ignore", pytest.importorskip("sklearn.exceptions").ConvergenceWarning)
+    x = np.random.default_rng(3).normal(size=(150, 20000)).astype("f4")
+    tracemalloc.start()
+    try:
+        package.KMeans(2, random_state=0, max_iter=1).fit(x)
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes / 4
+    finally:
+        tracemalloc.stop()
