@@ -525,6 +525,7 @@ TEST(OpenmpBest, ChoosesForSomeIterationsAndKeepsTheBits) {
 /// As many are equally near as there are points: the first are taken, by any number of threads, and no more is kept.
 TEST(OpenmpBest, NeighbourhoodsOfEqualPointsAreNoLargerThanOthers) {
   constexpr std::int64_t kWanted = 128;
+  constexpr std::int64_t kCentre = 150'000;
   const std::int64_t n = 300'000;
   for (const std::int64_t different : {0, 1000}) {
     std::vector<float> points(n * 5, 1.0F);
@@ -535,7 +536,7 @@ TEST(OpenmpBest, NeighbourhoodsOfEqualPointsAreNoLargerThanOthers) {
     std::vector<std::int64_t> expected(n);
     std::iota(expected.begin(), expected.end(), 0);
     const auto distance = [&](std::int64_t i) {
-      return std::abs(points[i * 5] - points[5 * 150'000]);
+      return std::abs(points[i * 5] - points[kCentre * 5]);
     };
     std::ranges::stable_sort(expected, {}, distance);
     expected.resize(kWanted);
@@ -543,7 +544,7 @@ TEST(OpenmpBest, NeighbourhoodsOfEqualPointsAreNoLargerThanOthers) {
       const auto team = [=](int /*most*/, const auto& work) {
         for (int thread = 0; thread < threads; ++thread) work(thread, threads);
       };
-      const auto rows = openmp::nearest_rows(problem, {150'000, 150'000}, kWanted, team);
+      const auto rows = openmp::nearest_rows(problem, {kCentre, kCentre}, kWanted, team);
       ASSERT_EQ(rows.size(), 2U);
       EXPECT_EQ(rows[0], expected) << threads << ' ' << different;
       EXPECT_EQ(rows[1], expected) << threads << ' ' << different;
