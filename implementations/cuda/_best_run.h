@@ -35,7 +35,7 @@ struct Candidate {
 class BestRun {
  public:
   using At = Family<float>;
-  /// Makes a family and sets it up; null if there is no room for one more.
+  /// Makes a family and sets it up; null, or std::bad_alloc, if there is no room for one more.
   using Make = std::function<std::unique_ptr<At>(const std::string& name)>;
   using Clock = std::function<double()>;  // seconds
 
@@ -277,7 +277,7 @@ class BestRun {
     if (families_[candidate].family == nullptr) {
       try {
         set_up(candidate);
-      } catch (const std::bad_alloc&) {  // somebody else took the room; the one at work has its own
+      } catch (const std::bad_alloc&) {  // the family at work has its memory already
       }
     }
     all_ += clock_() - begin;
@@ -342,7 +342,7 @@ class BestRun {
       families_[before].family.reset();
       families_[before].done = true;
       if (before == early_) {
-        if (later_) later_saved_ -= its - *one.seconds;
+        later_saved_ -= its - *one.seconds;
         if (later_ && later_saved_ <= 0) {
           families_[*later_].family.reset();
           later_.reset();

@@ -232,7 +232,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     });
   }
 
-  /// Null: there is no room for it, as there was, or by the time that it asks for memory.
+  /// Null if there is no room for it, now or when it asks for memory.
   std::unique_ptr<Family> make(const std::string& name) {
     if (name == first_) return set_up(name);
     if (!kmeans::gpu_has_room(needed(name))) return nullptr;

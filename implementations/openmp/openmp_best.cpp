@@ -226,7 +226,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
            (static_cast<double>(points) * static_cast<double>(problem_.shape.k));
   }
 
-  /// There is none if the last one could not be set up for want of memory: then only reset() and setup() help.
+  /// Throws std::bad_alloc after a setup that ran out of memory; reset() and setup() try again.
   [[nodiscard]] Family<float>& at_work() const {
     if (!family_) throw std::bad_alloc();
     return *family_;
@@ -445,8 +445,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     }
   }
 
-  /// With another family, from where the one at work is, which goes before the other takes memory. Where there is too
-  /// little for the other: with brute force, until the next run.
+  /// Changes to another family, which takes over labels and sums. The one at work is freed first. If there is no memory
+  /// for bounds, brute force goes on until the next run.
   void go_on_with(const std::string& name) {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
     std::vector<float> centroids;

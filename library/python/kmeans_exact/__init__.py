@@ -483,7 +483,10 @@ def kmeans_plusplus(
 def _tables(
     x: ArrayLike, name: str, centroids: ArrayLike
 ) -> tuple[NDArray[np.float32] | _gpu.Rows, NDArray[np.float32]]:
-    """Both are looked at before a pass over the points is made."""
+    """Both are looked at before a pass over the points is made.
+
+    Rounding of points is judged by the centroids, but for `lloyd`, whose centroids move.
+    """
     given = _checks.first_centroids(name, centroids, judged=False)
     points = _checks.points("x", x, None if name == "init" else given)
     _checks.same_columns(name, given, "x", points)
