@@ -17,6 +17,7 @@ import pytest
 
 from tests.support import (
     MPI_ENVIRONMENT,
+    available_here,
     captured,
     find_program,
     lend_ceilings,
@@ -162,6 +163,25 @@ def test_weights_give_the_same_on_any_number_of_ranks(
         for size in SIZES if not start else SIZES[-1:]:
             found = fit(size, points, tmp_path / str(size), *given, *start)
             assert found == alone, f"{start}, {size} ranks"
+
+
+def test_ranks_with_a_gpu_each_give_the_bits_of_one_cpu(points: Path, tmp_path: Path) -> None:
+    if not available_here("nccl_exact"):
+        pytest.skip("nccl_exact cannot run here")
+    if captured(["nvidia-smi", "--list-gpus"]).stdout.count("GPU ") < 2:
+        pytest.skip("a GPU for each of two ranks is needed")
+    plain: tuple[str, ...] = ()
+    for kind, weigh in WEIGHTS.items():
+        np.save(tmp_path / "weights.npy", weigh(np.random.default_rng(8), 9001))
+        weighted = ("--weights", str(tmp_path / "weights.npy"))
+        hows = [weighted, (*weighted, "--init", "kmeans++:3", "--iterations", "7")]
+        if kind == "integers":
+            cosine = ("--metric", "cosine")
+            hows += [plain, cosine, (*weighted, *cosine)]
+        for how in hows:
+            alone = fit(0, points, tmp_path / "alone", *how)
+            found = fit(2, points, tmp_path / "two", "--variant", "nccl_exact", *how)
+            assert found == alone, f"{kind}: {how}"
 
 
 def test_integer_weights_on_ranks_are_repeated_rows(points: Path, tmp_path: Path) -> None:
