@@ -88,11 +88,22 @@ class Machines:
             raise DescriptionError(f"{pattern!r} is to fit one folder of results; it fits {names}")
         return found[0]
 
-    def result(self, pattern: str, experiment: str) -> Result:
-        folder = self.folder(pattern)
-        if experiment not in self.load(folder):
-            raise DescriptionError(f"results/{folder.name} has no {experiment}")
-        return self.load(folder)[experiment]
+    def results_of(self, machines: str | Sequence[str]) -> dict[str, Result]:
+        """By experiment, of one machine, or of several: the first one that has it."""
+        patterns = [machines] if isinstance(machines, str) else machines
+        found: dict[str, Result] = {}
+        for pattern in reversed(patterns):
+            found |= self.load(self.folder(pattern))
+        return found
+
+    def result(self, machines: str | Sequence[str], experiment: str) -> Result:
+        found = self.results_of(machines).get(experiment)
+        if found is None:
+            patterns = [machines] if isinstance(machines, str) else machines
+            folders = [f"results/{self.folder(pattern).name}" for pattern in patterns]
+            have = "has" if len(folders) == 1 else "have"
+            raise DescriptionError(f"{listed(folders)} {have} no {experiment}")
+        return found
 
 
 # --- Words -----------------------------------------------------------------------------------
@@ -111,12 +122,14 @@ def _escape(text: str) -> str:
 
 
 def _source(results: Sequence[Result]) -> str:
-    """Which folder and machine, at which scale, and what speaks against trusting it."""
-    first = results[0]
+    """Which folders and machines, at which scale, and what speaks against trusting it."""
     scales = listed(list(dict.fromkeys(result.scale for result in results)))
-    text = f"`results/{first.path.parent.name}`: {captions.machine_name(first)}"
-    if first.context.get("threads"):
-        text += f", {many(first.context['threads'], 'thread')}"
+    machines = {result.path.parent.name: result for result in results}
+    text = " and ".join(
+        f"`results/{folder}`: {captions.machine_name(result)}"
+        + (f", {many(threads, 'thread')}" if (threads := result.context.get("threads")) else "")
+        for folder, result in sorted(machines.items())
+    )
     commits = listed(sorted({_commit(result) for result in results}))
     text += f"; {scales} scale, measured at commit {commits}."
     for result in results:
@@ -547,14 +560,15 @@ def _next_to_libraries(result: Result) -> str:
 
 
 def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
-    folder = machines.folder(block["sources"]["machine"])
-    results = list(machines.load(folder).values())
+    results = machines.results_of(block["sources"]["machine"]).values()
     tested = [r for r in results if any(not v.ours for v in claims.verdicts(r))]
+    folders = sorted({f"`results/{r.path.parent.name}`" for r in tested})
+    on = captions.machine_name(tested[0]) if len(folders) == 1 else f"machines of {listed(folders)}"
     counts = claims.tally(v for r in tested for v in claims.verdicts(r))
     total = sum(counts.values()) - counts[claims.UNTESTED] - counts[claims.TOO_FEW]
     return (
         f"**What is printed need not hold.** Of {many(total, 'statement')} of "
-        f"published articles, tested on {captions.machine_name(results[0])}, "
+        f"published articles, tested on {on}, "
         f"{counts['holds']} hold, {counts['partly']} hold in part, {counts['fails']} do not"
         + (f", {counts['undecided']} are undecided" if counts["undecided"] else "")
         + " "

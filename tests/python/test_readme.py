@@ -351,6 +351,20 @@ def test_a_pattern_that_fits_two_machines_is_refused(place: Callable[..., Machin
         readme_numbers.times(machines, TIMES)
 
 
+def test_of_several_machines_the_first_that_has_an_experiment_counts(
+    place: Callable[..., Machines],
+) -> None:
+    place([_cell("openmp_simd", 0.001)])
+    machines = place([_cell("openmp_simd", 0.002)], folder="small-2")
+    both = ["small-2", "small-1"]
+    assert machines.result(both, "trial").path.parent.name == "small-2"
+    assert machines.result(both[::-1], "trial").path.parent.name == "small-1"
+    text = readme_numbers.totals(machines, TOTALS | {"machine": both, "variants": ["openmp_simd"]})
+    assert "| `openmp_simd` | 600 ms |" in text
+    with pytest.raises(DescriptionError, match="small-2 and results/small-1 have no tiral"):
+        machines.result(both, "tiral")
+
+
 def test_blocks_and_description_name_each_other(place: Callable[..., Machines]) -> None:
     readme = f"{readme_numbers.BEGIN.format('one')}\nold\n{readme_numbers.END}\n"
     machines = place([_cell("openmp_simd", 0.001)])
