@@ -156,8 +156,10 @@ struct FamilyCosts {
   /// and the point's own distance formed, and where they still cross those to others: to all, or to
   /// those of some groups, which costs more.
   [[nodiscard]] double bounded(double computed, bool groups) const {
-    return bounded_point(computed, groups) + (20000 + 10 * s.k * s.d) / s.n;
+    return bounded_point(computed, groups) + (20000 + 2 * s.k * s.d) / s.n;
   }
+  /// When no label changes any more: no centroid moves, and nothing is open.
+  [[nodiscard]] double bounded_at_rest() const { return 5 + 8000 / s.n; }
   /// Without what is done once an iteration for the centroids: new layouts, and their movement.
   [[nodiscard]] double bounded_point(double computed, bool groups) const {
     if (groups) {
@@ -252,16 +254,22 @@ inline bool prefers_groups(const Shape& shape) {
   return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
 }
 
-/// Points behind bounds next to the brute force, to see what bounds would save; none where they would be
-/// few, or iterations short or too few to pay for bounds (0: nobody knows how many). Looks() lets them take but a small
-/// share of the time, though all threads wait where the points are too few for several.
-inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
+/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these are short, or too few to pay for
+/// them.
+inline bool bounds_may_serve(const Shape& shape, std::int64_t iterations) {
   const Sizes s = shape;
-  constexpr std::int64_t kFewest = 16;  // iterations
+  constexpr std::int64_t kFewest = 16;
   const bool in_question = iterations == 0 || iterations >= kFewest;
   const bool long_enough = shape.d > 8 || FamilyCosts(shape).exact() > 60;
-  const bool worth_while = shape.k >= 4 && long_enough && s.n * s.k * s.d > 2e6;
-  if (!in_question || !worth_while) return 0;
+  return in_question && shape.k >= 4 && long_enough && s.n * s.k * s.d > 2e5;
+}
+
+/// Points behind bounds next to the brute force, to see what bounds would save; none where they would be few, or
+/// iterations short. Looks() lets them take but a small share of the time, though all threads wait where the points are
+/// too few for several.
+inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
+  const Sizes s = shape;
+  if (!bounds_may_serve(shape, iterations) || s.n * s.k * s.d <= 2e6) return 0;
   const std::int64_t points = std::max(shape.n / 128, std::min<std::int64_t>(64, shape.n / 16));
   return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }

@@ -92,7 +92,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     if (thread == 0) bounds_known_ = true;
     if (works) move_centroids<Rules>(thread, threads, centroids);
     wait(present);
-    if (works) pack(thread, threads);
+    if (works) pack(thread, threads, changes());
   }
 
   static constexpr int kLanes = Lanes<float>::kCount;
@@ -116,7 +116,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     travelled_.assign(group_count_, 0.0F);
     largest_drift_.assign(group_count_, 0.0F);
     seen_.clear();
-    pack(0, 1);
+    pack(0, 1, {});
     fresh_ = false;
   }
 
@@ -278,17 +278,20 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     if (thread == 0) bounds_known_ = true;
     move_centroids<Rules>(thread, threads);
     wait(threads);
-    pack(thread, threads);
+    pack(thread, threads, changes());
   }
 
   /// A thread's part of the centroids in the layouts that they are looked at in, and its groups' drift.
-  void pack(int thread, int threads) {
+  void pack(int thread, int threads, const Changes& changes) {
     const auto [n, d, k, precision] = problem_.shape;
-    seen_.put(thread, threads,
-              panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads)));
-    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+    seen_.put(
+        thread, threads,
+        panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads), changes));
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads),
+                            changes);
     const Range clusters = part_of(k, thread, threads);
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      if (!changes.of(j)) continue;
       for (std::int64_t t = 0; t < d; ++t) {
         centroid_rows_[j * d + t] = frame_->apply(means_[j * d + t], t);
       }

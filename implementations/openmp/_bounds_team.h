@@ -13,6 +13,7 @@
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_bound_rules.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_float64_nearest.h"
 #include "implementations/openmp/_packed.h"
@@ -71,6 +72,7 @@ class BoundsTeam : public Team<float, OwnMember> {
     });
     centroid_rows_.resize(k * d);
     drift_.resize(k);
+    changed_.resize(k);
     float64_centroids_ = Float64Centroids(k, d);
     sums_ = FixedPointSums<float>(problem, threads);
   }
@@ -125,10 +127,15 @@ class BoundsTeam : public Team<float, OwnMember> {
                 means_.begin() + clusters.begin * d);
     }
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      drift_[j] = drift_between<Rules>(before.data() + (j - clusters.begin) * d,
-                                       means_.data() + j * d, d, frame_->scale);
+      const float* const old = before.data() + (j - clusters.begin) * d;
+      const float* const mean = means_.data() + j * d;
+      const bool changed = in_place == nullptr ? sums_.changed(j) : !std::equal(old, old + d, mean);
+      changed_[j] = changed ? 1 : 0;
+      drift_[j] = changed ? drift_between<Rules>(old, mean, d, frame_->scale) : 0;
     }
   }
+  /// By move_centroids(), for all threads after a barrier.
+  [[nodiscard]] Changes changes() const { return Changes(changed_.data()); }
 
   std::optional<Frame<float>> frame_;
   SeenCentroids seen_;         // by the threads that packed them
@@ -137,6 +144,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   AlignedArray<std::int32_t> labels_;
   std::vector<float> centroid_rows_;  // k x d, in the frame
   std::vector<float> drift_;          // k, in the frame, in the last update
+  std::vector<char> changed_;         // k, in the last update
   Float64Centroids float64_centroids_;
   FixedPointSums<float> sums_;
 };

@@ -3,7 +3,8 @@
 // Sums of the clusters' points in fixed point: each coordinate times 2^s, rounded to the nearest
 // 64-bit integer. Integer sums have no rounding error to pile up, so a point that changes its
 // cluster can be taken from one sum and added to another, and the result is the same as summing
-// again: from the second iteration on only points with a new label are touched.
+// again: from the second iteration on only points with a new label are touched, and only clusters
+// that such a point left or joined.
 //
 // float32 points are summed as the exact Lloyd step says (docs/exact-step.md). float64 points have
 // digits beyond that: what the first integer leaves over goes, scaled again, into a second one. Weighted
@@ -19,6 +20,7 @@
 #include "harness/variant.h"
 #include "implementations/_sum_parts.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_shared_sums.h"
@@ -48,6 +50,9 @@ class FixedPointSums {
         size_(round_up(k_ * row_ + k_, 16) + 16),
         threads_(threads),
         sums_(size_ * (threads + 1)),
+        flags_(round_up(k_, 128)),
+        touched_(flags_ * threads),
+        changed_(k_),
         sum_parts_(problem.shard.communicator != nullptr ? problem.shard.communicator->size() : 1),
         shared_(problem, integers_sent() * d_ + 1) {
     int s = 0;
@@ -71,6 +76,7 @@ class FixedPointSums {
   void clear() {
     for_parts(threads_, threads_, [&](int thread) {
       std::fill_n(part(thread), size_, std::int64_t{0});
+      std::fill_n(touched(thread), flags_, char{0});
       const Range totals = part_of(size_, thread, threads_);
       std::fill(part(threads_) + totals.begin, part(threads_) + totals.end, std::int64_t{0});
     });
@@ -89,6 +95,7 @@ class FixedPointSums {
   /// `from` (-1: none) for cluster `to`.
   void move(int thread, const T* point, std::int64_t from, std::int64_t to) {
     if (weights_ != nullptr) return move_weighted(thread, point, from, to);
+    touch(thread, from, to);
     std::int64_t* sums = part(thread);
     std::int64_t* counts = sums + k_ * row_;
     counts[to] += 1;
@@ -105,6 +112,7 @@ class FixedPointSums {
   void move_all(int thread, const std::int64_t* points, std::int64_t count, std::int64_t from,
                 std::int64_t to) {
     static_assert(kLimbs == 1);
+    touch(thread, from, to);
     std::int64_t* sums = part(thread);
     std::int64_t* counts = sums + k_ * row_;
     counts[to] += count;
@@ -116,17 +124,21 @@ class FixedPointSums {
 
   /// Called by all threads of a team. Gathers what the threads have collected for the clusters of a
   /// range, which no other thread touches meanwhile, and writes the means into centroids k x d. An empty
-  /// cluster keeps its own. Of a shard the means are those of all ranks' points.
+  /// cluster keeps its own; one whose points are those of the last update has its mean there. Of a shard the means
+  /// are those of all ranks' points.
   void update(T* centroids, Range clusters) {
     if (!shared_.shared()) {
       for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
         const std::int64_t count = gather(j);
-        if (count == 0) continue;
+        if (count == 0 || !changed(j)) continue;
         write_mean([&](std::int64_t t) { return own_total(j, t); }, count, centroids + j * d_);
       }
       return;
     }
-    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) send(j, gather(j));
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      send(j, gather(j));
+      changed_[j] = 1;  // other ranks' points may have moved
+    }
     shared_.exchange(centroids, clusters, [&](std::int64_t j, const std::int64_t* sums) {
       const std::int64_t count = sums[integers_sent() * d_];
       if (count == 0) return;
@@ -134,15 +146,26 @@ class FixedPointSums {
     });
   }
 
+  /// May a cluster's mean be another one since the last update? For all threads of the team, after a barrier.
+  [[nodiscard]] bool changed(std::int64_t j) const { return changed_[j] != 0; }
+  [[nodiscard]] Changes changes() const { return Changes(changed_.data()); }
+
   static double bytes(const Shape& shape, int threads) {
-    return 8.0 * (threads + 1) * Sizes(shape).k *
-           static_cast<double>(kLimbs * round_up(shape.d, 8) + 1);
+    return (threads + 1) * Sizes(shape).k *
+           (8 * static_cast<double>(kLimbs * round_up(shape.d, 8) + 1) + 1);
   }
 
  private:
   static constexpr int kLimbs = sizeof(T) == 4 ? 1 : 2;
 
   std::int64_t* part(int thread) { return sums_.data() + thread * size_; }
+  /// Has a thread collected something for cluster j?
+  char* touched(int thread) { return touched_.data() + thread * flags_; }
+
+  void touch(int thread, std::int64_t from, std::int64_t to) {
+    touched(thread)[to] = 1;
+    if (from >= 0) touched(thread)[from] = 1;
+  }
 
   WideSum* wide(int thread, std::int64_t j) {
     return reinterpret_cast<WideSum*>(part(thread) + j * row_);
@@ -152,6 +175,7 @@ class FixedPointSums {
     if constexpr (kLimbs == 1) {
       const std::int64_t weight = weights_[(point - points_) / d_];
       if (weight == 0) return;
+      touch(thread, from, to);
       std::int64_t* counts = part(thread) + k_ * row_;
       counts[to] += weight;
       if (from >= 0) counts[from] -= weight;
@@ -167,7 +191,11 @@ class FixedPointSums {
   std::int64_t gather(std::int64_t j) {
     std::int64_t* sum = part(threads_) + j * row_;
     std::int64_t& count = part(threads_)[k_ * row_ + j];
+    changed_[j] = 0;
     for (int thread = 0; thread < threads_; ++thread) {
+      if (touched(thread)[j] == 0) continue;
+      touched(thread)[j] = 0;
+      changed_[j] = 1;
       std::int64_t* delta = part(thread) + j * row_;
       std::int64_t& count_delta = part(thread)[k_ * row_ + j];
       count += count_delta;
@@ -300,6 +328,9 @@ class FixedPointSums {
   double inverse_scale_ = 1;
   double rest_scale_ = 1;
   AlignedArray<std::int64_t> sums_;  // one part a thread, then the totals
+  std::int64_t flags_ = 0;           // a thread's part of touched_: k, on lines of its own
+  AlignedArray<char> touched_;       // one part a thread
+  AlignedArray<char> changed_;       // k, in the last update
   SumParts sum_parts_;               // of weighted points
   SharedSums<T> shared_;
 };

@@ -12,6 +12,7 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
 
@@ -43,8 +44,9 @@ class Float64Centroids {
   std::int64_t blocks() const { return blocks_; }
 
   /// Takes over the blocks of a range from centroids k x d.
-  void pack(const float* centroids, Range blocks) {
+  void pack(const float* centroids, Range blocks, const Changes& changes = {}) {
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+      if (!changes.any_of(block * kWidth, std::min(k_, (block + 1) * kWidth))) continue;
       double* out = values_.data() + block * d_ * kWidth;
       for (int lane = 0; lane < kWidth; ++lane) {
         const std::int64_t j = block * kWidth + lane;

@@ -13,6 +13,7 @@
 #include "harness/variant.h"
 #include "implementations/_limits.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_moves.h"
 #include "implementations/openmp/_packed.h"
@@ -60,7 +61,9 @@ class TiledLloyd : public Team<T> {
 
   void reset(const T* centroids) override {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
+    fresh_ = true;
     pack_centroids(0, 1);
+    fresh_ = false;
     std::fill(labels_.begin(), labels_.end(), -1);
     sums_.clear();
   }
@@ -115,8 +118,12 @@ class TiledLloyd : public Team<T> {
 
   /// The means of a thread's groups to the layout of the kernel.
   CentroidRange pack_groups(int thread, int threads) {
-    return centroids_.pack(means_.data(), *frame_, part_of(centroids_.groups(), thread, threads));
+    return centroids_.pack(means_.data(), *frame_, part_of(centroids_.groups(), thread, threads),
+                           changes());
   }
+
+  /// Of the means, since they were packed last. A thread knows those of its groups, and after a barrier all.
+  [[nodiscard]] Changes changes() const { return fresh_ ? Changes() : sums_.changes(); }
 
   using Team<T>::problem_;
   using Team<T>::threads_;
@@ -148,6 +155,7 @@ class TiledLloyd : public Team<T> {
   }
 
   TileKernel<T> kernel_ = nullptr;
+  bool fresh_ = true;  // means_ are given ones
 };
 
 inline Support tiled_supports(const Shape& shape) {

@@ -17,6 +17,7 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_tile.h"
@@ -168,6 +169,16 @@ struct CentroidRange {
   static constexpr double kNear = 1048576.0;          // 2^20
   static constexpr double kFar = 1125899906842624.0;  // 2^50
 
+  /// A centroid of this norm; is it seen?
+  bool add(double norm) {
+    if (!(norm <= kFar)) {
+      any_far = true;
+      return false;
+    }
+    any_near |= norm <= kNear;
+    largest_norm = std::max(largest_norm, norm);
+    return true;
+  }
   void add(const CentroidRange& other) {
     largest_norm = std::max(largest_norm, other.largest_norm);
     any_near |= other.any_near;
@@ -211,6 +222,7 @@ class PackedCentroids {
         d_(d),
         group_size_(group_size),
         groups_(round_up(k, group_size) / group_size),
+        lengths_(k),
         values_(groups_ * (d + 1) * group_size) {}
 
   std::int64_t groups() const { return groups_; }
@@ -222,14 +234,20 @@ class PackedCentroids {
   }
 
   /// Packs the groups of a range from centroids k x d.
-  CentroidRange pack(const T* centroids, const Frame<T>& frame, Range groups) {
+  CentroidRange pack(const T* centroids, const Frame<T>& frame, Range groups,
+                     const Changes& changes = {}) {
     CentroidRange seen;
     for (std::int64_t group = groups.begin; group < groups.end; ++group) {
       T* norms = values_.data() + group * (d_ + 1) * group_size_;
       for (int c = 0; c < group_size_; ++c) {
         const std::int64_t j = group * group_size_ + c;
         T* out = norms + group_size_ + c;
-        if (j >= k_ || !pack_one(centroids + j * d_, frame, norms + c, out, seen)) {
+        if (!changes.of(std::min(j, k_ - 1))) {  // what is no centroid goes with the last one
+          if (j < k_) seen.add(lengths_[j]);
+          continue;
+        }
+        if (j < k_) lengths_[j] = pack_one(centroids + j * d_, frame, norms + c, out);
+        if (j >= k_ || !seen.add(lengths_[j])) {
           norms[c] = std::numeric_limits<T>::infinity();
           for (std::int64_t t = 0; t < d_; ++t) out[t * group_size_] = 0;
         }
@@ -238,31 +256,26 @@ class PackedCentroids {
     return seen;
   }
 
-  static double bytes(const Sizes& s) { return sizeof(T) * (s.k + 12) * (s.d + 1); }
+  static double bytes(const Sizes& s) { return sizeof(T) * (s.k + 12) * (s.d + 1) + 8 * s.k; }
 
  private:
-  bool pack_one(const T* centroid, const Frame<T>& frame, T* norm, T* out, CentroidRange& seen) {
+  /// Returns the norm.
+  double pack_one(const T* centroid, const Frame<T>& frame, T* norm, T* out) {
     double squares = 0;
     for (std::int64_t t = 0; t < d_; ++t) {
       const T value = frame.apply(centroid[t], t);
       out[t * group_size_] = -2 * value;
       squares += static_cast<double>(value) * static_cast<double>(value);
     }
-    const double length = std::sqrt(squares);
-    if (!(length <= CentroidRange::kFar)) {
-      seen.any_far = true;
-      return false;
-    }
     *norm = static_cast<T>(squares);
-    seen.any_near |= length <= CentroidRange::kNear;
-    seen.largest_norm = std::max(seen.largest_norm, length);
-    return true;
+    return std::sqrt(squares);
   }
 
   std::int64_t k_ = 0;
   std::int64_t d_ = 0;
   int group_size_ = 1;
   std::int64_t groups_ = 0;
+  AlignedArray<double> lengths_;  // k, of the centroids in the frame
   AlignedArray<T> values_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "implementations/openmp/_across_lanes.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
@@ -45,6 +46,7 @@ class Panels {
       members_.resize(round_up(static_cast<std::int64_t>(members_.size()), kWidth), -1);
     }
     starts_.push_back(panels());
+    lengths_ = AlignedArray<double>(panels() * kWidth);
     values_ = AlignedArray<float>(panels() * (d + 1) * kWidth);
   }
 
@@ -53,13 +55,18 @@ class Panels {
   }
 
   /// Takes over a range of panels from centroids k x d.
-  CentroidRange pack(const float* centroids, const Frame<float>& frame, Range panels) {
+  CentroidRange pack(const float* centroids, const Frame<float>& frame, Range panels,
+                     const Changes& changes = {}) {
     CentroidRange seen;
     for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
       for (int lane = 0; lane < kWidth; ++lane) {
-        const std::int32_t j = members_[panel * kWidth + lane];
-        pack_lane(values_.data() + panel * (d_ + 1) * kWidth + lane,
-                  j < 0 ? nullptr : centroids + j * d_, frame, seen);
+        const std::int64_t place = panel * kWidth + lane;
+        const std::int32_t j = members_[place];
+        if (changes.of(std::max(j, 0))) {  // what is no centroid goes with the first one
+          lengths_[place] = pack_lane(values_.data() + panel * (d_ + 1) * kWidth + lane,
+                                      j < 0 ? nullptr : centroids + j * d_, frame);
+        }
+        if (j >= 0) seen.add(lengths_[place]);
       }
     }
     return seen;
@@ -100,11 +107,11 @@ class Panels {
     });
   }
 
-  static double bytes(const Sizes& s) { return (4 * (s.d + 1) + 4) * (1.5 * s.k + 64 * kWidth); }
+  static double bytes(const Sizes& s) { return (4 * (s.d + 1) + 12) * (1.5 * s.k + 64 * kWidth); }
 
  private:
-  void pack_lane(float* out, const float* centroid, const Frame<float>& frame,
-                 CentroidRange& seen) const {
+  /// Returns the norm.
+  double pack_lane(float* out, const float* centroid, const Frame<float>& frame) const {
     double squares = 0;
     for (std::int64_t t = 0; t < d_; ++t) {
       const float value = centroid == nullptr ? 0.0F : frame.apply(centroid[t], t);
@@ -114,13 +121,11 @@ class Panels {
     const double length = std::sqrt(squares);
     if (centroid != nullptr && length <= CentroidRange::kFar) {
       *out = static_cast<float>(squares);
-      seen.any_near |= length <= CentroidRange::kNear;
-      seen.largest_norm = std::max(seen.largest_norm, length);
-      return;
+      return length;
     }
-    seen.any_far |= centroid != nullptr;
     *out = std::numeric_limits<float>::infinity();
     for (std::int64_t t = 0; t < d_; ++t) out[(1 + t) * kWidth] = 0;
+    return length;
   }
 
   [[nodiscard]] GroupResult best_lane(std::int64_t group, V best, V second, V place) const {
@@ -146,6 +151,7 @@ class Panels {
   std::int64_t d_ = 0;
   std::vector<std::int64_t> starts_;   // a group's first panel
   std::vector<std::int32_t> members_;  // panels x kWidth; -1: none
+  AlignedArray<double> lengths_;       // panels x kWidth, of the centroids in the frame
   AlignedArray<float> values_;
 };
 

@@ -6,7 +6,7 @@
 //            shape, instructions and the iterations to come; where these do not decide, by what some points
 //            show in setup: how many bytes leave open, and for 5 to 8 coordinates what boxes save in
 //            neighbourhoods; and changed where a sample of points, which follows the centroids behind bounds,
-//            shows that bounds would save more than the change costs
+//            shows that bounds would save more than the change costs, or where no label changes any more
 // Parallel:  as the family at work; the sample is shared by the threads as well
 // Memory:    that of the family at work, which is set up when it begins, and the sample's
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
@@ -74,7 +74,7 @@ struct Families {
     if (tree_takes && (surely_tree(shape, families.int8, threads) || perhaps_tree(shape))) {
       families.tree = "openmp_tree";
     }
-    if (scouts(shape, iterations) > 0) {
+    if (bounds_may_serve(shape, iterations)) {
       families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
     }
     return families;
@@ -129,7 +129,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     scout_.reset();
     family_ = std::move(earlier);
     begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
-    if (!names_.bounded.empty()) prepare_scout();
+    if (!names_.bounded.empty() && scouts(shape, problem.iterations) > 0) prepare_scout();
   }
 
   void reset(const float* centroids) override {
@@ -145,6 +145,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     wait_until_ = 0;
     changed_now_ = false;
     began_ = false;
+    rests_ = false;
     if (scouting_) scout_->reset(centroids);
   }
 
@@ -364,7 +365,13 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// Some of the iterations asked for, at most `most`, until the next look.
   Stopped go_on(const Stopping& when, std::int64_t asked, std::int64_t most) {
     consider(asked);
-    const Stopped now = at_work().step_until(when, std::min(most, until_looked_at(asked)));
+    Stopping also = when;
+    also.settled = when.settled || watches_for_rest(asked);
+    Stopped now = at_work().step_until(also, std::min(most, until_looked_at(asked)));
+    if (now.settled && !when.settled) {
+      rests_ = true;
+      now.settled = false;
+    }
     changed_now_ = began_ && now.iterations == 1;
     began_ = false;
     count(now.iterations);
@@ -396,12 +403,23 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
+  /// When no label has changed, centroids stay, and bounds are sure to leave nothing open. (What other ranks' labels do is
+  /// not known here.)
+  [[nodiscard]] bool watches_for_rest(std::int64_t asked) const {
+    if (rests_ || names_.bounded.empty() || problem_.shard.communicator != nullptr) return false;
+    return is_behind_bounds() || pays_at_rest(to_come(asked - 1));
+  }
+  [[nodiscard]] bool pays_at_rest(std::int64_t left) const {
+    const double at_rest = FamilyCosts(problem_.shape).bounded_at_rest();
+    return bounds_pay(settled_cost(), bounded_start(), at_rest, left);
+  }
+
   /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
   [[nodiscard]] bool waits() const { return iterations_ + 1 < wait_until_; }
 
   /// Iterations to make at once.
   [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
-    if (is_behind_bounds()) return 1;
+    if (is_behind_bounds()) return rests_ ? asked : 1;
     if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
     if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
     return std::min(asked, looks_.next(2 * look_time(1)));
@@ -427,7 +445,11 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// would have saved so much as to go there and come back costs: a burst of movement may soon be over.
   void consider(std::int64_t asked) {
     const std::int64_t left = to_come(asked);
-    if (scouting_) {
+    if (rests_) {
+      if (is_behind_bounds() || !pays_at_rest(left)) return;
+      scouting_ = false;
+      go_on_with(names_.bounded);
+    } else if (scouting_) {
       if (!looks_.seen_twice() || iterations_ < wait_until_) return;
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
@@ -496,6 +518,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   Looks looks_;                          // of the scout, since reset
   bool began_ = false;                   // the family at work has made no iteration
   bool changed_now_ = false;             // the last iteration was its first
+  bool rests_ = false;                   // an iteration changed no label
   std::int64_t iterations_ = 0;          // since reset
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
@@ -526,7 +549,6 @@ KMEANS_VARIANT(
       // Labels, centroids and sums that one family hands over to the next.
       const double handed = 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d);
       const Shape sample{scouts(s, 0), s.d, s.k, s.precision};
-      const double scout =
-          families.bounded.empty() ? 0 : Scout::bytes(sample, prefers_groups(s), threads);
+      const double scout = sample.n == 0 ? 0 : Scout::bytes(sample, prefers_groups(s), threads);
       return one + handed + scout;
     })

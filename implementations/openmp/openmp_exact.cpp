@@ -48,7 +48,8 @@ class OpenmpExact final : public TiledLloyd<float, true> {
   void pack_centroids(int thread, int threads) override {
     seen_.put(thread, threads, pack_groups(thread, threads));
     wait(threads);
-    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads),
+                            changes());
   }
 
   Float64Centroids float64_centroids_;

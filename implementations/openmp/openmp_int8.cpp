@@ -265,7 +265,8 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
   void pack_float64(int thread, int threads) {
-    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads),
+                            changes());
   }
 
   [[nodiscard]] bool packs_in_setup() const override { return false; }

@@ -581,6 +581,63 @@ TEST(OpenmpBest, ThreadsShareALargeSample) {
   }
 }
 
+/// What is kept of centroids that stay has to be right when others move.
+TEST(Openmp, CentroidsThatStayAreStillThoseOfTheReference) {
+  Random random(51);
+  for (const std::int64_t d : {3, 20, 70}) {
+    const std::int64_t k = d == 70 ? 330 : 43;  // groups of their own for openmp_yinyang
+    Case data = make_case("some stay", 3001, d, k, [&](std::int64_t i, std::int64_t t) {
+      return (i % 43 < 30 ? 9.0 : 1.0) * static_cast<double>(i % 43 * (t + 7) % 11) + random.bell();
+    });
+    std::fill_n(data.centroids.begin() + 5 * d, d, 1e30F);  // where no point is
+    const auto expected = run("reference", data, 1, 30);
+    int some = 0;  // iterations that move some centroids, not all
+    for (std::size_t step = 1; step < expected.size(); ++step) {
+      std::int64_t moved = 0;
+      for (std::int64_t j = 0; j < k; ++j) {
+        const auto* now = expected[step].centroids.data() + j * d;
+        moved += std::equal(now, now + d, expected[step - 1].centroids.data() + j * d) ? 0 : 1;
+      }
+      some += 0 < moved && moved < k - 1 ? 1 : 0;
+    }
+    ASSERT_GT(some, 4) << describe(data);
+    for (const char* name : kExact) {
+      if (takes(name, data)) expect_states(name, data, expected);
+    }
+    expect_states("openmp_int8", data, expected);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(OpenmpBest, BoundsTakeOverWhereNoLabelChangesAnyMore) {
+  Random random(52);
+  // Too few points for a sample of them to be watched.
+  Case data = make_case("at rest", 2000, 32, 20, [&](std::int64_t i, std::int64_t t) {
+    return 20.0 * static_cast<double>(i % 20 >> (t % 5) & 1) + random.bell();
+  });
+  std::copy_n(data.points.begin(), data.centroids.size(), data.centroids.begin());
+  ASSERT_EQ(openmp::scouts({data.n, data.d, data.k, Precision::f32}, 0), 0);
+  constexpr int kSteps = 120;
+  const auto expected = run("openmp_exact", data, 2, kSteps).back();
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  for (int repetition = 0; repetition < 2; ++repetition) {  // reset starts over
+    instance->reset(data.centroids.data());
+    instance->step(kSteps);
+    EXPECT_EQ(fetch(*instance, data).labels, expected.labels);
+    EXPECT_EQ(fetch(*instance, data).centroids, expected.centroids);
+    EXPECT_EQ(instance->progress().changed, 0);
+    EXPECT_LT(*instance->computed_distances(), data.n * data.k * 20);
+    instance->step(1);
+    EXPECT_EQ(fetch(*instance, data).centroids, expected.centroids);
+    EXPECT_LT(*instance->computed_distances(), data.n * data.k / 10);
+  }
+  // As many iterations as the change costs: there are none to gain by it.
+  instance->reset(data.centroids.data());
+  instance->step(5);
+  EXPECT_EQ(*instance->computed_distances(), data.n * data.k * 5);
+}
+
 TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
   Random random(15);
   // The sample is every 128th point. These are eight clusters far away, which settle at once; all others
