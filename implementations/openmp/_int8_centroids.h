@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All centroids as bytes, in groups of words x kInt8Group whose centroids have one step and one
-// bound: ordered by step, so that they lose little by that. Rebuilt in every iteration, in three
+// bound: ordered by step, so that they lose little by that. Brought to date in every iteration, in three
 // stages of a part for each thread, between which threads meet: measure, rank, pack; and where many
 // points pay for it a fourth, bring_closer. The order does not depend on their number.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "implementations/openmp/_changes.h"
 #include "implementations/openmp/_int8_differences.h"
 #include "implementations/openmp/_int8_points.h"
 
@@ -26,6 +27,7 @@ class Int8Centroids {
         words_(round_up(d, 4) / 4),
         radius_(radius),
         steps_(k),
+        norms_(k),
         by_step_(k),
         runs_(threads),
         ranks_(k),
@@ -36,6 +38,7 @@ class Int8Centroids {
         rows_(Int8Points::has_rows(d) ? Int16Centroids(k, d) : Int16Centroids()),
         with_differences_(with_differences),
         differences_(with_differences ? Int8Differences(k, d) : Int8Differences()) {
+    for (std::int64_t g = 0; g < most_groups(); ++g) terms_[g].count = 0;
     if (with_tiles)
       tiles_.assign(round_up(most_groups(), 2) / 2 * tiling_.steps * kInt8TileWords, 0);
   }
@@ -59,21 +62,17 @@ class Int8Centroids {
   /// All of them as rows, in the order of their indices, where points have rows.
   const Int16Centroids& rows() const { return rows_; }
 
-  /// A thread's part of the centroids, ordered among themselves.
-  void measure(int thread, const float* centroids, const Frame<float>& frame, Range clusters) {
+  /// A thread's part of the centroids, ordered among themselves. `changes`: since they were measured last.
+  void measure(int thread, const float* centroids, const Frame<float>& frame, Range clusters,
+               const Changes& changes = {}) {
     std::vector<double> centroid(d_);
     Run run{{clusters.begin, clusters.begin}, false};
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      to_frame(centroids + j * d_, frame, d_, centroid.data());
-      const Int8Extent extent = extent_of(centroid.data(), d_);
-      steps_[j] = int8_step(extent, d_, least_centroid_step(radius_));
-      run.any_near = run.any_near || extent.norm <= radius_;
-      if (extent.norm <= kInt8Far * radius_) {
+      if (changes.of(j)) measure_one(j, centroids + j * d_, frame, centroid.data());
+      run.any_near = run.any_near || norms_[j] <= radius_;
+      if (norms_[j] <= kInt8Far * radius_) {
         by_step_[run.places.end++] = static_cast<std::int32_t>(j);
       }
-      if (!Int8Points::has_rows(d_)) continue;
-      quantise_int16_centroid(centroid.data(), d_, extent.norm, radius_, rows_.row(j),
-                              rows_.terms(j));
     }
     std::sort(by_step_.begin() + run.places.begin, by_step_.begin() + run.places.end,
               [this](std::int32_t i, std::int32_t j) { return comes_first(i, j); });
@@ -103,18 +102,31 @@ class Int8Centroids {
       included_ += run.places.end - run.places.begin;
       any_near_ = any_near_ || run.any_near;
     }
+    // Groups beyond are packed when they are needed again.
+    for (std::int64_t g = groups(); g < most_groups(); ++g) terms_[g].count = 0;
   }
 
-  void pack(int threads, const float* centroids, const Frame<float>& frame, Range groups) {
+  /// `changes`: since they were packed last. A group of the same centroids as then, none of which changed, is right.
+  void pack(int threads, const float* centroids, const Frame<float>& frame, Range groups,
+            const Changes& changes = {}) {
     std::vector<double> centroid(d_);
+    const std::vector<std::int32_t> before(order_.begin() + groups.begin * kInt8Group,
+                                           order_.begin() + groups.end * kInt8Group);
     list(threads, groups);
     for (std::int64_t g = groups.begin; g < groups.end; ++g) {
+      const auto count =
+          static_cast<std::int32_t>(std::min<std::int64_t>(kInt8Group, included_ - g * kInt8Group));
+      const std::int32_t* const members = order_.data() + g * kInt8Group;
+      if (terms_[g].count == count && !with_differences_ &&
+          std::equal(members, members + count, before.begin() + (g - groups.begin) * kInt8Group) &&
+          std::none_of(members, members + count, [&](std::int32_t j) { return changes.of(j); })) {
+        continue;
+      }
       std::uint32_t* words = values_.data() + g * words_ * kInt8Group;
       std::fill_n(words, words_ * kInt8Group, 0);
       Int8GroupTerms& group = terms_[g];
       group = {};
-      group.count =
-          static_cast<std::int32_t>(std::min<std::int64_t>(kInt8Group, included_ - g * kInt8Group));
+      group.count = count;
       const double largest = steps_[order_[g * kInt8Group + group.count - 1]];
       group.step = static_cast<float>(largest * 1.0000002);  // not below the float64 step
       for (int c = 0; c < group.count; ++c) {
@@ -134,7 +146,7 @@ class Int8Centroids {
   }
 
   static double bytes(const Sizes& s) {
-    return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63) + Int16Centroids::bytes(s.k, s.d) +
+    return (s.k + 2 * kInt8Group) * (s.d + 3 + 52 + s.d + 63) + Int16Centroids::bytes(s.k, s.d) +
            Int8Differences::bytes(s);
   }
 
@@ -144,6 +156,16 @@ class Int8Centroids {
     Range places;  // of by_step_
     bool any_near = false;
   };
+
+  void measure_one(std::int64_t j, const float* given, const Frame<float>& frame,
+                   double* centroid) {
+    to_frame(given, frame, d_, centroid);
+    const Int8Extent extent = extent_of(centroid, d_);
+    steps_[j] = int8_step(extent, d_, least_centroid_step(radius_));
+    norms_[j] = extent.norm;
+    if (!Int8Points::has_rows(d_)) return;
+    quantise_int16_centroid(centroid, d_, extent.norm, radius_, rows_.row(j), rows_.terms(j));
+  }
 
   bool comes_first(std::int32_t i, std::int32_t j) const {
     return steps_[i] < steps_[j] || (steps_[i] == steps_[j] && i < j);
@@ -166,7 +188,8 @@ class Int8Centroids {
   std::int64_t d_ = 0;
   std::int64_t words_ = 0;
   double radius_ = 1;
-  std::vector<double> steps_;
+  std::vector<double> steps_;          // k
+  std::vector<double> norms_;          // k
   std::vector<std::int32_t> by_step_;  // of those that are not left out, each run in order
   std::vector<Padded<Run>> runs_;
   std::vector<std::int32_t> ranks_;  // of by_step_, among those of all runs

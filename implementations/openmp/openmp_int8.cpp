@@ -82,6 +82,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     byte_centroids_ =
         Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.bytes,
                       filter_.open_tiles != nullptr, Int8Differences::pay(problem_.shape));
+    bytes_kept_ = false;
     room_ = int16_room(d, byte_points_.radius());
     packed_.assign(round_up(problem_.shape.n, stretch_points()) / stretch_points(), 0);
     workers_ = std::vector<Padded<Worker>>(threads_);
@@ -238,17 +239,21 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
   void pack_centroids(int thread, int threads) override {
+    const Changes since_bytes = bytes_kept_ ? changes() : Changes();
     if (all_paused(threads)) {  // reset() ends all pauses
       // The next iteration may be another team's, of whose threads not all are paused.
       if (thread == 0) bytes_usable_ = false;
       seen_.put(thread, threads, pack_groups(thread, threads));
       wait(threads);
+      if (thread == 0) bytes_kept_ = false;
       pack_float64(thread, threads);
       return;
     }
     const Range groups = part_of(centroids_.groups(), thread, threads);
-    byte_centroids_.measure(thread, means_.data(), *frame_, centroids_.clusters(groups));
+    byte_centroids_.measure(thread, means_.data(), *frame_, centroids_.clusters(groups),
+                            since_bytes);
     wait(threads);
+    if (thread == 0) bytes_kept_ = true;
     byte_centroids_.rank(thread, threads);
     if (thread == 0) {
       byte_centroids_.count(threads);
@@ -256,7 +261,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     }
     wait(threads);
     byte_centroids_.pack(threads, means_.data(), *frame_,
-                         part_of(byte_centroids_.groups(), thread, threads));
+                         part_of(byte_centroids_.groups(), thread, threads), since_bytes);
     seen_.put(thread, threads, pack_groups(thread, threads));
     pack_float64(thread, threads);
     if (!byte_centroids_.with_differences()) return;
@@ -281,6 +286,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   std::vector<Padded<Worker>> workers_;
   SeenCentroids seen_;  // as in openmp_exact
   bool bytes_usable_ = false;
+  bool bytes_kept_ = false;  // byte_centroids_ is of the means before they moved
 };
 
 }  // namespace
