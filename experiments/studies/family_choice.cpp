@@ -5,9 +5,9 @@
 //            iterations from the same random points, labels and centroids back. What it tries on the way is
 //            in its time. All answers must have the same bits
 // Time:      of a process that has called before, with its memory and threads kept as the library keeps them;
-//            medians of calls in an order that is drawn in each turn. A family that takes more than half as long
-//            again is left out: where its shorter calls let expect that, a call that is ended there has to show it,
-//            since bounds save more the longer a run is
+//            medians of calls in an order that is drawn in each turn. A family that its shorter calls predict to
+//            take over 1.5 times as long as the fastest gets one call, cut off at that time, since bounds save more
+//            the longer a run is; if it does not finish, it is left out
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -130,20 +130,23 @@ void call(Row& row, const Problem<float>& problem, const std::vector<float>& fir
   }
 }
 
-/// Does a whole call take no longer than `most`? It is ended there.
+/// Does a whole call take no longer than `most`? It is cut off there, or some iterations later.
 bool ends_within(double most, const Row& row, const Problem<float>& problem,
-                 const std::vector<float>& first, std::int64_t iterations) {
+                 const std::vector<float>& first, std::int64_t iterations, Answer& answer) {
   Problem<float> known = problem;
   known.iterations = iterations;
   Session<float> session(*row.variant, known, first.data());
   const auto begin = Clock::now();
+  const auto late = [&] { return session.setup_seconds() + seconds_since(begin) > most; };
   session.variant().reset(first.data());
-  const std::int64_t part = std::max<std::int64_t>(1, iterations / 10);
+  std::int64_t part = 1;
   for (std::int64_t made = 0; made < iterations; made += part) {
-    if (session.setup_seconds() + seconds_since(begin) > most) return false;
-    session.variant().step(std::min(part, iterations - made));
+    if (late()) return false;
+    part = std::min({2 * part, std::max<std::int64_t>(1, iterations / 10), iterations - made});
+    session.variant().step(part);
   }
-  return session.setup_seconds() + seconds_since(begin) <= most;
+  session.variant().fetch(answer.centroids.data(), answer.labels.data());
+  return !late();
 }
 
 std::string column_of(const std::string& family) { return family + "_seconds"; }
@@ -227,6 +230,7 @@ class Choice {
     }
     Answer known;
     Answer answer;
+    std::int64_t fewest = kFewestCalls;
     std::int64_t calls = kMostCalls;
     for (std::int64_t turn = 0; turn < calls; ++turn) {
       // Who follows whom may matter.
@@ -245,12 +249,15 @@ class Choice {
         double best = std::numeric_limits<double>::infinity();
         for (const Row* const one : running) best = std::min(best, one->seconds.front());
         for (Row* const one : far) {
-          if (ends_within(kFarBehind * best, *one, problem, first, iterations)) {
+          const auto begin = Clock::now();
+          if (ends_within(kFarBehind * best, *one, problem, first, iterations, answer)) {
             running.push_back(one);
+            fewest = kFewestCalls + 1;  // it begins a turn later
           }
+          all += seconds_since(begin);
         }
       }
-      if (turn + 1 >= kFewestCalls && all >= plan_.seconds) calls = turn + 1;
+      if (turn + 1 >= fewest && all >= plan_.seconds) calls = turn + 1;
     }
     add_row(rows, problem, iterations);
   }
@@ -337,8 +344,10 @@ StudyOutput run(const StudyInput& input) {
   for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
       "Times are medians of calls in turns, from setup to labels and centroids in the host's "
-      "memory; what is tried on the way is in them. A family that takes over 1.5 times as long as "
-      "the fastest is left out: it was timed at fewer iterations, and a call ended there."};
+      "memory; what is tried on the way is in them. A family that its shorter calls predict to "
+      "take "
+      "over 1.5 times as long as the fastest gets one call, cut off at that time; if it does not "
+      "finish, it is left out."};
   Choice choice(plan, output);
   if (const Support there = available_here(plan.chooser); !there.ok) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");

@@ -158,8 +158,10 @@ struct FamilyCosts {
   [[nodiscard]] double bounded(double computed, bool groups) const {
     return bounded_point(computed, groups) + (20000 + 2 * s.k * s.d) / s.n;
   }
-  /// When no label changes any more: no centroid moves, and nothing is open.
-  [[nodiscard]] double bounded_at_rest() const { return 5 + 8000 / s.n; }
+  /// When no label changes any more: no centroid moves, so only points are open that bounds cannot decide.
+  [[nodiscard]] double bounded_at_rest(double computed, bool groups) const {
+    return bounded_point(computed, groups) + 8000 / s.n;
+  }
   /// Without what is done once an iteration for the centroids: new layouts, and their movement.
   [[nodiscard]] double bounded_point(double computed, bool groups) const {
     if (groups) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which centroids are others than in the last iteration: the layouts of the rest are still right.
+// Which centroids differ from those of the last iteration: what was packed of the rest is still right.
 #pragma once
 
 #include <algorithm>

@@ -82,7 +82,8 @@ class FixedPointSums {
     });
   }
 
-  /// After clear(): the sums of others of the same problem, as they were after an update.
+  /// After clear(): the sums of others of the same problem, as they were after an update. The next one has to be
+  /// given the centroids of that.
   void take_over(std::span<const std::int64_t> totals) {
     std::copy(totals.begin(), totals.end(), part(threads_));
   }
@@ -124,8 +125,8 @@ class FixedPointSums {
 
   /// Called by all threads of a team. Gathers what the threads have collected for the clusters of a
   /// range, which no other thread touches meanwhile, and writes the means into centroids k x d. An empty
-  /// cluster keeps its own; one whose points are those of the last update has its mean there. Of a shard the means
-  /// are those of all ranks' points.
+  /// cluster keeps its own, and so does one whose points are those of the last update: it has to hold their mean.
+  /// Of a shard the means are those of all ranks' points.
   void update(T* centroids, Range clusters) {
     if (!shared_.shared()) {
       for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {

@@ -259,7 +259,7 @@ class PackedCentroids {
   static double bytes(const Sizes& s) { return sizeof(T) * (s.k + 12) * (s.d + 1) + 8 * s.k; }
 
  private:
-  /// Returns the norm.
+  /// Returns the norm; one beyond kFar is not written.
   double pack_one(const T* centroid, const Frame<T>& frame, T* norm, T* out) {
     double squares = 0;
     for (std::int64_t t = 0; t < d_; ++t) {
@@ -267,8 +267,9 @@ class PackedCentroids {
       out[t * group_size_] = -2 * value;
       squares += static_cast<double>(value) * static_cast<double>(value);
     }
-    *norm = static_cast<T>(squares);
-    return std::sqrt(squares);
+    const double length = std::sqrt(squares);
+    if (length <= CentroidRange::kFar) *norm = static_cast<T>(squares);
+    return length;
   }
 
   std::int64_t k_ = 0;

@@ -125,7 +125,7 @@ class TreeLabels {
 
   static double bytes(const Sizes& s, int threads) {
     return 4 * (s.n + kLeafPoints) + 4 * (s.n / 8 + 2) +
-           8 * (threads + 1) * s.k * (round_up(kTreeMaxDimension, 8) + 1);
+           (threads + 1) * s.k * (8 * (round_up(kTreeMaxDimension, 8) + 1) + 1);
   }
 
  private:

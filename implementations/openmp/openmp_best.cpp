@@ -146,6 +146,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     changed_now_ = false;
     began_ = false;
     rests_ = false;
+    judged_ = false;
+    no_bounds_ = false;
     if (scouting_) scout_->reset(centroids);
   }
 
@@ -365,6 +367,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// Some of the iterations asked for, at most `most`, until the next look.
   Stopped go_on(const Stopping& when, std::int64_t asked, std::int64_t most) {
     consider(asked);
+    rested_ = rests_;
     Stopping also = when;
     also.settled = when.settled || watches_for_rest(asked);
     Stopped now = at_work().step_until(also, std::min(most, until_looked_at(asked)));
@@ -403,15 +406,17 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
-  /// When no label has changed, centroids stay, and bounds are sure to leave nothing open. (What other ranks' labels do is
-  /// not known here.)
+  /// When no label has changed, no centroid moves, and all iterations to come are alike: bounds leave open only what they
+  /// cannot decide, such as ties. (What other ranks' labels do is not known here.)
   [[nodiscard]] bool watches_for_rest(std::int64_t asked) const {
     if (rests_ || names_.bounded.empty() || problem_.shard.communicator != nullptr) return false;
     return is_behind_bounds() || pays_at_rest(to_come(asked - 1));
   }
   [[nodiscard]] bool pays_at_rest(std::int64_t left) const {
-    const double at_rest = FamilyCosts(problem_.shape).bounded_at_rest();
-    return bounds_pay(settled_cost(), bounded_start(), at_rest, left);
+    return !no_bounds_ && bounds_pay(settled_cost(), bounded_start(), cost_at_rest(0), left);
+  }
+  [[nodiscard]] double cost_at_rest(double computed) const {
+    return FamilyCosts(problem_.shape).bounded_at_rest(computed, in_groups());
   }
 
   /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
@@ -419,7 +424,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// Iterations to make at once.
   [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
-    if (is_behind_bounds()) return rests_ ? asked : 1;
+    if (rests_ && (judged_ || !is_behind_bounds())) return asked;
+    if (is_behind_bounds()) return 1;
     if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
     if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
     return std::min(asked, looks_.next(2 * look_time(1)));
@@ -427,7 +433,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// After `passed` iterations, with `asked` to come. The sample goes after the centroids of all points.
   void scout(std::int64_t passed, std::int64_t asked) {
-    if (waits()) return;
+    if (waits() || rests_) return;
     looks_.takes(iteration_time());
     looks_.passed(passed);
     if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
@@ -446,9 +452,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void consider(std::int64_t asked) {
     const std::int64_t left = to_come(asked);
     if (rests_) {
-      if (is_behind_bounds() || !pays_at_rest(left)) return;
-      scouting_ = false;
-      go_on_with(names_.bounded);
+      rest(left);
     } else if (scouting_) {
       if (!looks_.seen_twice() || iterations_ < wait_until_) return;
       const double last = share(*scout_->computed_distances(), scouted());
@@ -467,6 +471,19 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     }
   }
 
+  /// One iteration at rest is like all that follow, so bounds are judged by it.
+  void rest(std::int64_t left) {
+    scouting_ = false;
+    if (!is_behind_bounds()) {
+      if (pays_at_rest(left)) go_on_with(names_.bounded);
+    } else if (rested_ && !judged_ && !began_ && !changed_now_) {
+      judged_ = true;
+      if (cost_at_rest(share(*counted_, problem_.shape.n)) < settled_cost()) return;
+      go_on_with(names_.brute);
+      no_bounds_ = true;
+    }
+  }
+
   /// Changes to another family, which takes over labels and sums. The one at work is freed first. If there is no memory
   /// for bounds, brute force goes on until the next run.
   void go_on_with(const std::string& name) {
@@ -480,6 +497,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       labels.assign(standing.labels.begin(), standing.labels.end());
       sums.assign(standing.sums.begin(), standing.sums.end());
     } catch (const std::bad_alloc&) {
+      no_bounds_ = true;
       return;  // as before
     }
     try {
@@ -487,6 +505,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       family_->reset(centroids.data());
     } catch (const std::bad_alloc&) {
       if (name == names_.brute) throw;
+      no_bounds_ = true;
       begin_with(names_.brute);
       family_->reset(centroids.data());
     }
@@ -500,7 +519,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void go_back() {
     go_on_with(names_.brute);
     if (is_behind_bounds()) return;
-    scouting_ = true;
+    scouting_ = scout_ != nullptr;
     looks_ = Looks(iteration_time(), 0);
     wait_until_ = 2 * iterations_ + 16;
   }
@@ -519,6 +538,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   bool began_ = false;                   // the family at work has made no iteration
   bool changed_now_ = false;             // the last iteration was its first
   bool rests_ = false;                   // an iteration changed no label
+  bool rested_ = false;                  // before the last iteration
+  bool judged_ = false;                  // bounds at rest are
+  bool no_bounds_ = false;               // in this run any more
   std::int64_t iterations_ = 0;          // since reset
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
@@ -535,7 +557,7 @@ KMEANS_VARIANT(
     OpenmpBest, .name = "openmp_best",
     .summary =
         "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
-        "way where a sample shows that bounds would save more",
+        "way where a sample or labels at rest show that bounds would save more",
     .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
     .skips_work = true, .sums = Sums::wide,
     .setup_note = "sets up the family that begins; the next one is set up on the way",

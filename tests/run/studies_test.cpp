@@ -437,6 +437,21 @@ TEST(FamilyChoice, ComparesWholeCallsAndLeavesOutWhoIsFarBehind) {
   EXPECT_THROW(run_study("family_choice", uneven), InputError);
 }
 
+/// Two iterations with bounds take longer than without; two hundred take a sixth.
+TEST(FamilyChoice, BoundsGetACallWhereManyIterationsPayForThem) {
+  const auto output = run_study("family_choice", {{"chooser", {"openmp_best"}},
+                                                  {"families", {"openmp_exact", "openmp_hamerly"}},
+                                                  {"n", {2000}},
+                                                  {"d", {128}},
+                                                  {"k", {50}},
+                                                  {"iterations", {2, 200}},
+                                                  {"threads", {1}},
+                                                  {"seconds", 0.01}});
+  EXPECT_EQ(output.wrong, "");
+  const json& row = only_row(output, {{"iterations", 200}});
+  EXPECT_EQ(row.at("fastest"), "openmp_hamerly") << row;
+}
+
 TEST(FamilyChoice, LeavesOutAChooserThatIsNotInThisBuildOrHasNoGpu) {
   std::vector<std::string> choosers;
   for (const auto& backend : missing_backends()) {

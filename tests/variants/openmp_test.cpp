@@ -638,6 +638,30 @@ TEST(OpenmpBest, BoundsTakeOverWhereNoLabelChangesAnyMore) {
   EXPECT_EQ(*instance->computed_distances(), data.n * data.k * 5);
 }
 
+TEST(OpenmpBest, LeavesBoundsThatCannotDecideAtRest) {
+  Random random(53);
+  // Every centroid is there many times, so each point's nearest ones are a tie.
+  std::vector<double> places(40 * std::int64_t{64});
+  for (double& value : places) value = 5 * random.bell();
+  Case data = make_case("ties", 4000, 64, 256,
+                        [&](std::int64_t i, std::int64_t t) { return places[i % 40 * 64 + t]; });
+  for (std::int64_t j = 0; j < data.k; ++j) {
+    std::copy_n(data.points.begin() + j * data.d, data.d, data.centroids.begin() + j * data.d);
+  }
+  constexpr int kSteps = 100;
+  const auto expected = run("openmp_exact", data, 2, kSteps).back();
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  Problem<float> problem = problem_of(data, 2);
+  problem.iterations = kSteps;
+  instance->setup(problem);
+  instance->reset(data.centroids.data());
+  instance->step(kSteps);
+  EXPECT_EQ(fetch(*instance, data).labels, expected.labels);
+  EXPECT_EQ(fetch(*instance, data).centroids, expected.centroids);
+  instance->step(1);
+  EXPECT_EQ(*instance->computed_distances(), data.n * data.k) << "what brute force forms";
+}
+
 TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
   Random random(15);
   // The sample is every 128th point. These are eight clusters far away, which settle at once; all others
