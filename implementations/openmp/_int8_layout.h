@@ -138,10 +138,11 @@ struct Int8Scratch {
            std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
   }
 
-  /// A mark is what a register of points, at least four, says of a centroid; with room for a register.
+  /// A mark is what a register of points, at least four, says of a centroid; with room for a register. Of more groups
+  /// marks are needed too: when far centroids are left out, few may be in use.
   template <class T>
   static T most_marks(T groups) {
-    return (groups <= T{kInt8KeptGroups} ? groups * kInt8Group * (kInt8Points / 4) : T{0}) + 16;
+    return std::min(groups, T{kInt8KeptGroups}) * kInt8Group * (kInt8Points / 4) + 16;
   }
 
   AlignedArray<float> highest;        // groups x kInt8Points

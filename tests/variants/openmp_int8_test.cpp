@@ -196,6 +196,28 @@ TEST(OpenmpInt8, FarAndEqualCentroids) {
   expect_equal(data, 0, 3);
 }
 
+/// More groups than sums are kept of, of which fewer are in use.
+TEST(OpenmpInt8, MostCentroidsFarAway) {
+  Random random(20);
+  constexpr std::int64_t kNear = 80;
+  Case data = make_case(random, 1003, 40, 200, 0);
+  std::fill(data.centroids.begin() + kNear * 40, data.centroids.end(), 1e30F);
+  ASSERT_GT(data.k, openmp::kInt8KeptGroups * openmp::kInt8Group);
+  ASSERT_LE(kNear, openmp::kInt8KeptGroups * openmp::kInt8Group);
+  for (const std::int64_t groups : {1, 16, 17, 1000}) {
+    const std::int64_t kept = std::min(groups, openmp::kInt8KeptGroups);
+    EXPECT_GE(openmp::Int8Scratch::most_marks(groups),
+              kept * openmp::kInt8Group * openmp::kInt8Points / 4);
+  }
+  expect_equal(data, 0, 5);
+  for (std::int64_t j = kNear; j < data.k; ++j) {  // some come back, among all others
+    if (j % 3 == 0) {
+      std::copy_n(data.points.begin() + j * 40, 40, data.centroids.begin() + j * 40);
+    }
+  }
+  expect_equal(data, 0, 5);
+}
+
 /// All stages, a thread's part after another's.
 void make_anew(openmp::Int8Centroids& bytes, const Case& data, const openmp::Frame<float>& frame,
                int threads) {
