@@ -145,6 +145,8 @@ bool ends_within(double most, const Row& row, const Problem<float>& problem,
     part = std::min({2 * part, std::max<std::int64_t>(1, iterations / 10), iterations - made});
     session.variant().step(part);
   }
+  answer.centroids.resize(first.size());
+  answer.labels.resize(problem.shape.n);
   session.variant().fetch(answer.centroids.data(), answer.labels.data());
   return !late();
 }
@@ -247,7 +249,9 @@ class Choice {
       }
       if (turn == 0) {
         double best = std::numeric_limits<double>::infinity();
-        for (const Row* const one : running) best = std::min(best, one->seconds.front());
+        for (const Row* const one : running) {  // families
+          if (one != &rows.front()) best = std::min(best, one->seconds.front());
+        }
         for (Row* const one : far) {
           const auto begin = Clock::now();
           if (ends_within(kFarBehind * best, *one, problem, first, iterations, answer)) {

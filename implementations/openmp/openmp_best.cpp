@@ -406,8 +406,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
-  /// When no label has changed, no centroid moves, and all iterations to come are alike: bounds leave open only what they
-  /// cannot decide, such as ties. (What other ranks' labels do is not known here.)
+  /// When no label has changed, no centroid moves, and all iterations to come are alike: bounds leave open only what
+  /// they cannot decide, such as ties. (What other ranks' labels do is not known here.)
   [[nodiscard]] bool watches_for_rest(std::int64_t asked) const {
     if (rests_ || names_.bounded.empty() || problem_.shard.communicator != nullptr) return false;
     return is_behind_bounds() || pays_at_rest(to_come(asked - 1));
@@ -458,7 +458,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (!bounds_pay(settled_cost(), bounded_start(), then, left)) return;
+      if (no_bounds_ || !bounds_pay(settled_cost(), bounded_start(), then, left)) return;
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
@@ -497,7 +497,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       labels.assign(standing.labels.begin(), standing.labels.end());
       sums.assign(standing.sums.begin(), standing.sums.end());
     } catch (const std::bad_alloc&) {
-      no_bounds_ = true;
+      no_bounds_ = name == names_.bounded;
       return;  // as before
     }
     try {

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import ROOT
 
-RECORDED = ROOT / "results" / "nvidia-h200" / "minnaar2019.json"
+RECORDED = ROOT / "results" / "nvidia-h200-x2" / "minnaar2019.json"
 
 
 @pytest.fixture

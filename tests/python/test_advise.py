@@ -160,7 +160,7 @@ def test_who_is_left_out_is_named_with_its_threads() -> None:
 
 def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
     shape = ("--n", "1000", "--d", "2")
-    machine = ROOT / "results" / "nvidia-h200"
+    machine = ROOT / "results" / "nvidia-h200-x2"
     message = advise(*shape, "-k", "5", "--machine", tmp_path / "absent", code=2)
     assert "absent does not exist" in message
     assert "-k 1001: must be from 1 to n = 1000" in advise(

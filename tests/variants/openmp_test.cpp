@@ -658,6 +658,8 @@ TEST(OpenmpBest, LeavesBoundsThatCannotDecideAtRest) {
   instance->step(kSteps);
   EXPECT_EQ(fetch(*instance, data).labels, expected.labels);
   EXPECT_EQ(fetch(*instance, data).centroids, expected.centroids);
+  EXPECT_GT(*instance->computed_distances(), data.n * data.k * kSteps) << "bounds were not tried";
+  EXPECT_LT(*instance->computed_distances(), data.n * data.k * (kSteps + 4));
   instance->step(1);
   EXPECT_EQ(*instance->computed_distances(), data.n * data.k) << "what brute force forms";
 }
