@@ -349,9 +349,8 @@ StudyOutput run(const StudyInput& input) {
   output.notes = {
       "Times are medians of calls in turns, from setup to labels and centroids in the host's "
       "memory; what is tried on the way is in them. A family that its shorter calls predict to "
-      "take "
-      "over 1.5 times as long as the fastest gets one call, cut off at that time; if it does not "
-      "finish, it is left out."};
+      "take over 1.5 times as long as the fastest gets one call, cut off at that time; if it does "
+      "not finish, it is left out."};
   Choice choice(plan, output);
   if (const Support there = available_here(plan.chooser); !there.ok) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
