@@ -88,19 +88,20 @@ class Machines:
             raise DescriptionError(f"{pattern!r} is to fit one folder of results; it fits {names}")
         return found[0]
 
+    def _folders_of(self, machines: str | Sequence[str]) -> list[Path]:
+        return [self.folder(one) for one in ([machines] if isinstance(machines, str) else machines)]
+
     def results_of(self, machines: str | Sequence[str]) -> dict[str, Result]:
         """By experiment, of one machine, or of several: the first one that has it."""
-        patterns = [machines] if isinstance(machines, str) else machines
         found: dict[str, Result] = {}
-        for pattern in reversed(patterns):
-            found |= self.load(self.folder(pattern))
+        for folder in reversed(self._folders_of(machines)):
+            found |= self.load(folder)
         return found
 
     def result(self, machines: str | Sequence[str], experiment: str) -> Result:
         found = self.results_of(machines).get(experiment)
         if found is None:
-            patterns = [machines] if isinstance(machines, str) else machines
-            folders = [f"results/{self.folder(pattern).name}" for pattern in patterns]
+            folders = [f"results/{folder.name}" for folder in self._folders_of(machines)]
             have = "has" if len(folders) == 1 else "have"
             raise DescriptionError(f"{listed(folders)} {have} no {experiment}")
         return found

@@ -373,6 +373,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     Stopped now = at_work().step_until(also, std::min(most, until_looked_at(asked)));
     if (now.settled && !when.settled) {
       rests_ = true;
+      scouting_ = false;
       now.settled = false;
     }
     changed_now_ = began_ && now.iterations == 1;
@@ -424,8 +425,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// Iterations to make at once.
   [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
-    if (rests_ && (judged_ || !is_behind_bounds())) return asked;
-    if (is_behind_bounds()) return 1;
+    if (is_behind_bounds()) return judged_ ? asked : 1;
     if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
     if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
     return std::min(asked, looks_.next(2 * look_time(1)));
@@ -433,7 +433,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// After `passed` iterations, with `asked` to come. The sample goes after the centroids of all points.
   void scout(std::int64_t passed, std::int64_t asked) {
-    if (waits() || rests_) return;
+    if (waits()) return;
     looks_.takes(iteration_time());
     looks_.passed(passed);
     if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
@@ -458,7 +458,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (no_bounds_ || !bounds_pay(settled_cost(), bounded_start(), then, left)) return;
+      if (!bounds_pay(settled_cost(), bounded_start(), then, left)) return;
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
@@ -473,9 +473,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// One iteration at rest is like all that follow, so bounds are judged by it.
   void rest(std::int64_t left) {
-    scouting_ = false;
     if (!is_behind_bounds()) {
-      if (pays_at_rest(left)) go_on_with(names_.bounded);
+      if (!pays_at_rest(left)) return;
+      go_on_with(names_.bounded);
+      no_bounds_ = !is_behind_bounds();  // there is no memory for them
     } else if (rested_ && !judged_ && !began_ && !changed_now_) {
       judged_ = true;
       if (cost_at_rest(share(*counted_, problem_.shape.n)) < settled_cost()) return;
@@ -497,7 +498,6 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       labels.assign(standing.labels.begin(), standing.labels.end());
       sums.assign(standing.sums.begin(), standing.sums.end());
     } catch (const std::bad_alloc&) {
-      no_bounds_ = name == names_.bounded;
       return;  // as before
     }
     try {
@@ -505,7 +505,6 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       family_->reset(centroids.data());
     } catch (const std::bad_alloc&) {
       if (name == names_.brute) throw;
-      no_bounds_ = true;
       begin_with(names_.brute);
       family_->reset(centroids.data());
     }
@@ -519,7 +518,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void go_back() {
     go_on_with(names_.brute);
     if (is_behind_bounds()) return;
-    scouting_ = scout_ != nullptr;
+    scouting_ = true;
     looks_ = Looks(iteration_time(), 0);
     wait_until_ = 2 * iterations_ + 16;
   }
@@ -540,7 +539,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   bool rests_ = false;                   // an iteration changed no label
   bool rested_ = false;                  // before the last iteration
   bool judged_ = false;                  // bounds at rest are
-  bool no_bounds_ = false;               // in this run any more
+  bool no_bounds_ = false;               // at rest, in this run
   std::int64_t iterations_ = 0;          // since reset
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
