@@ -130,6 +130,10 @@ struct FamilyCosts {
     return 3 + std::min(0.04 * s.k, 12.0) + computed * s.k * 0.6;
   }
 
+  /// That share, by what is seen in neighbourhoods in a first iteration: more, as boxes at their edges are larger, and
+  /// where lists are long the reach of points is not known yet.
+  [[nodiscard]] double tree_share(double seen) const { return (s.k > 128 ? 0.45 : 0.75) * seen; }
+
   /// The same by shape alone, where points have no structure and coordinates are few: boxes that a border between
   /// clusters crosses, fewer the more points a cluster has. Of an AVX-512 Xeon.
   [[nodiscard]] double tree_of_few() const {
@@ -219,12 +223,15 @@ inline bool surely_tree(const Shape& shape, const std::string& int8_instructions
          costs.tree_of_few(threads) < crowded(threads) * costs.brute(int8_instructions);
 }
 
+/// What an iteration of the tree costs in the mean, of what one of the first does: later, fewer nodes change clusters.
+inline double in_long_runs(std::int64_t iterations) { return iterations > 100 ? 0.8 : 1; }
+
 /// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
 inline bool tree_pays(const Shape& shape, const std::string& int8_instructions, int threads,
                       std::int64_t iterations) {
   const FamilyCosts costs(shape);
   const double brute = crowded(threads) * costs.brute(int8_instructions);
-  const double saved = brute - costs.tree_of_few(threads);
+  const double saved = brute - in_long_runs(iterations) * costs.tree_of_few(threads);
   return static_cast<double>(iterations) * saved > costs.tree_setup(threads);
 }
 
@@ -243,12 +250,10 @@ inline bool boxes_may_pay(const FamilyCosts& costs, double brute, int threads,
   return saved > 1.2 * costs.tree_setup(threads) + 3 * look;
 }
 
-/// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as
-/// boxes at their edges are larger, and the reach of its points is not known in a first iteration.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed, int threads,
                          std::int64_t iterations) {
   const double setup = costs.tree_setup(threads) / static_cast<double>(iterations);
-  return 1.1 * costs.tree(0.5 * computed) + setup < brute;
+  return 1.1 * in_long_runs(iterations) * costs.tree(computed) + setup < brute;
 }
 
 /// Groups of centroids with bounds of their own pay for themselves where distances to all cost much.
@@ -256,13 +261,13 @@ inline bool prefers_groups(const Shape& shape) {
   return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
 }
 
-/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these are short, or too few to pay for
-/// them.
+/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these take hardly longer than the
+/// bounds of all points, or are too few to pay for them.
 inline bool bounds_may_serve(const Shape& shape, std::int64_t iterations) {
   const Sizes s = shape;
   constexpr std::int64_t kFewest = 16;
   const bool in_question = iterations == 0 || iterations >= kFewest;
-  const bool long_enough = shape.d > 8 || FamilyCosts(shape).exact() > 60;
+  const bool long_enough = shape.d > 8 || FamilyCosts(shape).exact() > 9;
   return in_question && shape.k >= 4 && long_enough && s.n * s.k * s.d > 2e5;
 }
 

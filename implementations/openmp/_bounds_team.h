@@ -29,7 +29,7 @@ struct BoundsMember : CountingMember {
 template <class OwnMember>
 class BoundsTeam : public Team<float, OwnMember> {
  public:
-  [[nodiscard]] std::optional<Standing> standing() const override {
+  [[nodiscard]] std::optional<Standing> standing() override {
     return Standing{{labels_.data(), static_cast<std::size_t>(problem_.shape.n)}, sums_.totals()};
   }
 

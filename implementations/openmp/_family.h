@@ -27,7 +27,7 @@ using kmeans::Stops;
 template <class T>
 class Family : public Variant<T>, public Stops<T> {
  public:
-  [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Standing> standing() { return std::nullopt; }
 
   /// After reset(): points need not be summed again. A family that has no use for it begins without.
   virtual void take_over(const Standing& /*other*/) {}

@@ -68,7 +68,7 @@ class TiledLloyd : public Team<T> {
     sums_.clear();
   }
 
-  [[nodiscard]] std::optional<Standing> standing() const override {
+  [[nodiscard]] std::optional<Standing> standing() override {
     return Standing{{labels_.data(), static_cast<std::size_t>(problem_.shape.n)}, sums_.totals()};
   }
 
@@ -88,8 +88,8 @@ class TiledLloyd : public Team<T> {
   /// Labels a range of tiles: label_tiles() with what the variant makes of a tile.
   virtual void assign(int thread, int threads, Range tiles) = 0;
 
-  /// A thread's part of the means, its own by the division into groups, goes into what the variant
-  /// labels by. May have barriers; reset() calls it on one thread.
+  /// A thread's part of the means, by groups or own_clusters(), goes into what the variant labels by. May
+  /// have barriers; reset() calls it on one thread.
   virtual void pack_centroids(int thread, int threads) = 0;
 
   /// `decide(tile, result)` may replace labels of the tile before they are taken over.
@@ -122,6 +122,12 @@ class TiledLloyd : public Team<T> {
                            changes());
   }
 
+  /// Those whose means a thread forms: those of its groups, or where these are few, a part of all.
+  [[nodiscard]] Range own_clusters(int thread, int threads) const {
+    if (splits_groups(threads)) return part_of(problem_.shape.k, thread, threads);
+    return centroids_.clusters(part_of(centroids_.groups(), thread, threads));
+  }
+
   /// Of the means, since they were packed last. A thread knows those of its groups, and after a barrier all.
   [[nodiscard]] Changes changes() const { return fresh_ ? Changes() : sums_.changes(); }
 
@@ -146,8 +152,14 @@ class TiledLloyd : public Team<T> {
   }
 
   void move(int thread, int threads) final {
-    sums_.update(means_.data(), centroids_.clusters(part_of(centroids_.groups(), thread, threads)));
+    sums_.update(means_.data(), own_clusters(thread, threads));
+    if (splits_groups(threads)) this->wait(threads);
     pack_centroids(thread, threads);
+  }
+
+  /// Are there fewer groups than threads, and is a mean worth a barrier?
+  [[nodiscard]] bool splits_groups(int threads) const {
+    return centroids_.groups() < threads && problem_.shape.k * problem_.shape.d >= 4096;
   }
 
   void fetch_labels(std::int32_t* labels) final {

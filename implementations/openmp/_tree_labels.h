@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_box_tree.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
@@ -122,6 +124,19 @@ class TreeLabels {
       }
     }
   }
+
+  /// After clear(): labels in the caller's order, and the sums that follow from them (FixedPointSums::take_over()).
+  void take_over(const BoxTree& tree, const Standing& other) {
+    std::fill(owners_.begin(), owners_.end(), kMixed);
+    for (std::int64_t leaf = 0; leaf < tree.full_leaves(); ++leaf) {
+      const std::int64_t count = tree.count(tree.leaves() + leaf);
+      for (std::int64_t p = 0; p < count; ++p) {
+        labels_[leaf * kLeafPoints + p] = other.labels[tree.order(leaf)[p]];
+      }
+    }
+    sums_.take_over(other.sums);
+  }
+  [[nodiscard]] std::span<const std::int64_t> totals() const { return sums_.totals(); }
 
   static double bytes(const Sizes& s, int threads) {
     return 4 * (s.n + kLeafPoints) + 4 * (s.n / 8 + 2) +

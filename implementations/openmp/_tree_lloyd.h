@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "harness/exact_step.h"
@@ -76,6 +77,14 @@ class TreeLloyd : public Team<float, Walker> {
     seen_.clear();
     pack(0, 1, {0, problem_.shape.k});
   }
+
+  [[nodiscard]] std::optional<Standing> standing() override {
+    ordered_labels_.resize(problem_.shape.n);
+    labels_.write(tree_, ordered_labels_.data());
+    return Standing{ordered_labels_, labels_.totals()};
+  }
+
+  void take_over(const Standing& other) override { labels_.take_over(tree_, other); }
 
   static double bytes(const Shape& shape, int given_threads) {
     const Sizes s = shape;
@@ -360,6 +369,7 @@ class TreeLloyd : public Team<float, Walker> {
   int part_level_ = 0;          // the level of the subtrees that threads take
   std::unique_ptr<std::atomic<std::int64_t>[]> taken_;  // a part's last iteration
   TreeLabels labels_;
+  std::vector<std::int32_t> ordered_labels_;  // the caller's order; only where they are handed over
   AlignedArray<float> reach_;  // no point of a node is further from the nearest centroid
   bool keeps_reach_ = false;   // only where lists are long
   std::vector<float> drift_;   // k

@@ -124,7 +124,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
-    if (names_.brute.empty() || tree_later_) names_.bounded.clear();
+    if (by_shape && (names_.brute.empty() || tree_later_)) names_.bounded.clear();
     iterations_ = 0;
     scout_.reset();
     family_ = std::move(earlier);
@@ -205,8 +205,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   [[nodiscard]] double bounded_cost(double computed) const {
     return FamilyCosts(problem_.shape).bounded(computed, in_groups());
   }
-  /// Of brute force, from now on.
+  /// Of the family that a run begins with, from now on.
   [[nodiscard]] double settled_cost() const {
+    if (names_.brute.empty()) return FamilyCosts(problem_.shape).tree(tree_share_);
     return crowded(problem_.threads) *
            FamilyCosts(problem_.shape).settled(bytes_at_work_ ? names_.int8 : "", open_);
   }
@@ -214,11 +215,12 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   [[nodiscard]] std::int64_t scouted() const {
     return static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
   }
-  /// Of brute force, by the clock; when points hardly move any more, as soon as that is less.
+  /// Of brute force (when points hardly move any more, as soon as that is less) or of the tree, by the clock.
   [[nodiscard]] double iteration_time() const {
     const double barriers = 1500.0 * (problem_.threads - 1);
-    return barriers + std::min(brute_cost_, settled_cost()) *
-                          static_cast<double>(problem_.shape.n) / problem_.threads;
+    const double begun = names_.brute.empty() ? settled_cost() : brute_cost_;
+    return barriers + std::min(begun, settled_cost()) * static_cast<double>(problem_.shape.n) /
+                          problem_.threads;
   }
   /// By the clock, if bounds leave so much.
   [[nodiscard]] double look_time(double computed) const {
@@ -358,9 +360,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     boxes->reset(centroids.data());
     boxes->step(1);
     const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
-    const double computed = share(*boxes->computed_distances(), points);
-    const bool tree = prefers_tree(FamilyCosts(problem_.shape), brute_cost_, computed,
-                                   problem_.threads, iterations);
+    const FamilyCosts costs(problem_.shape);
+    tree_share_ = costs.tree_share(share(*boxes->computed_distances(), points));
+    const bool tree = prefers_tree(costs, brute_cost_, tree_share_, problem_.threads, iterations);
     (tree ? names_.brute : names_.tree).clear();
   }
 
@@ -387,6 +389,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void count(std::int64_t iterations) {
     counted_ = at_work().computed_distances();
     open_ = at_work().open_share().value_or(open_);
+    if (name_ == names_.tree) tree_share_ = share(*counted_, iterations * problem_.shape.n);
     distances_ += counted_.value_or(iterations * problem_.shape.n * problem_.shape.k);
   }
 
@@ -465,7 +468,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       const FamilyCosts costs(problem_.shape);
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there = costs.brute_setup();
+      const double there =
+          names_.brute.empty() ? costs.tree_setup(problem_.threads) : costs.brute_setup();
       if (lost_ < there + bounded_start() - bounded_cost(0)) return;
       if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
@@ -480,7 +484,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     } else if (rested_ && !judged_ && !began_ && !changed_now_) {
       judged_ = true;
       if (cost_at_rest(share(*counted_, problem_.shape.n)) < settled_cost()) return;
-      go_on_with(names_.brute);
+      go_on_with(first_name());
       no_bounds_ = true;
     }
   }
@@ -504,8 +508,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       begin_with(name);
       family_->reset(centroids.data());
     } catch (const std::bad_alloc&) {
-      if (name == names_.brute) throw;
-      begin_with(names_.brute);
+      if (name == first_name()) throw;
+      begin_with(first_name());
       family_->reset(centroids.data());
     }
     family_->take_over({labels, sums});
@@ -516,7 +520,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// To brute force. Bounds are tried again when it has made as many iterations as there have been: if the
   /// sample is misleading, each time costs a smaller part of all.
   void go_back() {
-    go_on_with(names_.brute);
+    go_on_with(first_name());
     if (is_behind_bounds()) return;
     scouting_ = true;
     looks_ = Looks(iteration_time(), 0);
@@ -544,6 +548,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
   std::optional<std::int64_t> counted_;  // by the family, in its last step
+  double tree_share_ = 1;                // of distances, that the tree forms
   double open_ = 1;              // of points, the share that bytes left so when last at work
   double share_before_ = 0;      // of distances, at the look before the last
   double lost_ = 0;              // that brute force would have saved, a point

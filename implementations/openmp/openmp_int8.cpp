@@ -249,8 +249,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       pack_float64(thread, threads);
       return;
     }
-    const Range groups = part_of(centroids_.groups(), thread, threads);
-    byte_centroids_.measure(thread, means_.data(), *frame_, centroids_.clusters(groups),
+    byte_centroids_.measure(thread, means_.data(), *frame_, own_clusters(thread, threads),
                             since_bytes);
     wait(threads);
     if (thread == 0) bytes_kept_ = true;

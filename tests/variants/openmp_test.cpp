@@ -638,6 +638,82 @@ TEST(OpenmpBest, BoundsTakeOverWhereNoLabelChangesAnyMore) {
   EXPECT_EQ(*instance->computed_distances(), data.n * data.k * 5);
 }
 
+/// Each from the labels and sums of each other.
+TEST(OpenmpBest, FamiliesTakeOverFromEachOther) {
+  Random random(54);
+  constexpr std::array kFamilies{"openmp_exact", "openmp_int8", "openmp_tree", "openmp_hamerly",
+                                 "openmp_yinyang"};
+  constexpr int kSteps = 8;
+  // Normal points, and such as lie in one place each, where a node of the tree has an owner.
+  for (const double width : {1.0, 0.0}) {
+    const Case data = make_case("handed over", 5003, 6, 90, [&](std::int64_t i, std::int64_t t) {
+      return 3.0 * static_cast<double>(i % 64 >> t & 1) + width * random.bell();
+    });
+    const auto expected = run("reference", data, 1, 2 * kSteps);
+    std::vector<std::int32_t> before(data.n);
+    for (const char* first : kFamilies) {
+      for (const char* second : kFamilies) {
+        if (!takes(first, data) || !takes(second, data)) continue;
+        auto from = find_variant(first)->factory.make_float(Precision::f32);
+        auto to = find_variant(second)->factory.make_float(Precision::f32);
+        from->setup(problem_of(data, 2));
+        from->reset(data.centroids.data());
+        from->step(kSteps);
+        to->setup(problem_of(data, 2));
+        to->reset(fetch(*from, data).centroids.data());
+        const auto standing = dynamic_cast<openmp::Family<float>&>(*from).standing();
+        ASSERT_TRUE(standing.has_value()) << first;
+        before = expected[kSteps - 1].labels;
+        ASSERT_TRUE(std::ranges::equal(standing->labels, before)) << first;
+        dynamic_cast<openmp::Family<float>&>(*to).take_over(*standing);
+        for (int step = kSteps; step < 2 * kSteps; ++step) {
+          to->step(1);
+          const State state = fetch(*to, data);
+          ASSERT_EQ(state.labels, expected[step].labels) << first << ", " << second;
+          ASSERT_EQ(state.centroids, expected[step].centroids) << first << ", " << second;
+          std::int64_t changed = 0;
+          for (std::int64_t i = 0; i < data.n; ++i) changed += before[i] != state.labels[i];
+          EXPECT_EQ(to->progress().changed, changed) << first << ", " << second << ", " << step;
+          before = state.labels;
+        }
+      }
+    }
+  }
+}
+
+TEST(OpenmpBest, ChangesFromTheTreeToBounds) {
+  Random random(55);
+  Case data =
+      make_case("long", 20011, 6, 500, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  constexpr int kSteps = 100;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  Problem<float> problem = problem_of(data, 2);
+  problem.iterations = 300;
+  instance->setup(problem);
+  const auto info = instance->library_info();
+  EXPECT_EQ(info.at(0).second, "openmp_tree, openmp_hamerly");
+  instance->reset(data.centroids.data());
+  std::int64_t after_tree = 0;
+  std::int64_t last = 0;
+  const auto step_to = [&](int steps, std::int64_t by) {
+    instance->step(by);
+    const State state = fetch(*instance, data);
+    ASSERT_EQ(state.labels, expected[steps - 1].labels) << steps;
+    ASSERT_EQ(state.centroids, expected[steps - 1].centroids) << steps;
+  };
+  step_to(1, 1);
+  after_tree = *instance->computed_distances();
+  for (int step = 2; step <= kSteps; ++step) step_to(step, 1);
+  last = *instance->computed_distances();
+  EXPECT_LT(after_tree, data.n * data.k / 2);
+  EXPECT_LT(last, data.n * data.k / 50) << "the tree forms a sixth of the distances here";
+  instance->reset(data.centroids.data());  // the tree again
+  step_to(1, 1);
+  EXPECT_EQ(*instance->computed_distances(), after_tree);
+  step_to(kSteps, kSteps - 1);
+}
+
 TEST(OpenmpBest, LeavesBoundsThatCannotDecideAtRest) {
   Random random(53);
   // Every centroid is there many times, so each point's nearest ones are a tie.
@@ -901,7 +977,7 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   EXPECT_EQ(scouts(wide, 0), 781);  // one of 128
   EXPECT_EQ(scouts(wide, 10), 0) << "too few iterations";
   EXPECT_EQ(scouts({50000, 8, 2000}, 0), 390) << "few coordinates, many centroids";
-  EXPECT_EQ(scouts({50000, 8, 200}, 0), 0);
+  EXPECT_EQ(scouts({200000, 2, 30}, 0), 0) << "iterations are short, however many points there are";
   // 10 + 3 x 1 instead of 4 x 4: yes. With 2 to come 10 + 1 instead of 8: no.
   EXPECT_TRUE(change_pays(4, 10, 1, 4));
   EXPECT_FALSE(change_pays(4, 10, 1, 2));
