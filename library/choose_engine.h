@@ -23,7 +23,7 @@ namespace {
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,
                               int threads) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
-  const std::string brute = kmeans::openmp::brute_family(shape, bytes, iterations);
+  const std::string brute = kmeans::openmp::brute_family(shape, bytes, iterations, threads);
   if (iterations <= 1) return brute;  // no time for a change
   if (shape.d <= 4) {
     const bool tree = !weighted &&  // its nodes have sums without them
@@ -32,9 +32,9 @@ inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iteration
     return tree ? "openmp_tree" : brute;
   }
   // Boxes may save nearly everything from the first iteration on.
-  const kmeans::openmp::FamilyCosts costs(shape);
+  const kmeans::openmp::FamilyCosts costs(shape, threads);
   const double most = static_cast<double>(iterations) * costs.brute(bytes);
-  return shape.d > 8 || most > costs.tree_setup(threads) ? "openmp_best" : brute;
+  return shape.d > 8 || most > costs.tree_setup() ? "openmp_best" : brute;
 }
 
 inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, bool weighted,

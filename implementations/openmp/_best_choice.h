@@ -40,15 +40,16 @@ inline constexpr double kMostOpen = 0.6;
 inline double crowded(int threads) { return 1 + 0.3 * std::clamp((threads - 2) / 14.0, 0.0, 1.0); }
 
 struct FamilyCosts {
-  explicit FamilyCosts(const Shape& shape, bool knows_pairs = pairs_are_known())
-      : s(shape), pairs_known(knows_pairs) {}
+  explicit FamilyCosts(const Shape& shape, int with_threads = 2,
+                       bool knows_pairs = pairs_are_known())
+      : s(shape), threads(with_threads), pairs_known(knows_pairs) {}
 
   /// openmp_exact: a multiply-add a coordinate, an epilogue a pair, points that change clusters.
   [[nodiscard]] double exact() const { return exact_pass() + 0.2 * s.d + 1.5; }
   [[nodiscard]] double exact_pass() const { return s.k * (0.0175 * s.d + 0.07); }
 
   /// openmp_int8, by the instructions that it has: with VNNI a quarter of the multiply-adds, with tiles an
-  /// eighth; then what bytes leave open, a share of the points; and more barriers, 8 us in all.
+  /// eighth; then what bytes leave open, a share of the points; and more barriers, 4 us for each thread.
   [[nodiscard]] double int8(const std::string& instructions, double open) const {
     return int8_pass(instructions) + 0.2 * s.d + std::min(22.0, 8 + s.k) + open * (0.5 * s.d + 35);
   }
@@ -56,7 +57,7 @@ struct FamilyCosts {
     const double product = instructions == "amx"    ? 0.0022
                            : instructions == "avx2" ? 0.0075
                                                     : 0.0044;
-    return s.k * (product * s.d + 0.1) + 8000 / s.n;
+    return s.k * (product * s.d + 0.1) + 4000.0 * threads / s.n;
   }
   /// What bytes leave open after some iterations; from centroids that are points it is twice as much. Between few
   /// centroids in many dimensions it is nearly all, and openmp_exact's filter takes over.
@@ -142,15 +143,15 @@ struct FamilyCosts {
                                    : 20 * std::pow(clusters_a_point, 0.3);
     return 1 + std::pow(s.k, 0.25) * crossed;
   }
-  /// Of so many threads, where it uses fewer if each had little to do; then what it waits longer than brute force at
+  /// Of the threads, where it uses fewer if each had little to do; then what it waits longer than brute force at
   /// barriers.
-  [[nodiscard]] double tree_of_few(int threads) const {
-    const int used = tree_threads(threads);
+  [[nodiscard]] double tree_of_team() const {
+    const int used = tree_threads();
     const double barriers = 900.0 * (used - 1);
     return (tree_of_few() * s.n / used + barriers) * threads / std::max(s.n, 1.0);
   }
   /// Each gets several times as much work as its barriers cost.
-  [[nodiscard]] int tree_threads(int threads) const {
+  [[nodiscard]] int tree_threads() const {
     constexpr double kNanoseconds = 10000;  // of a thread's points
     const double worth = s.n * tree_of_few() / kNanoseconds;
     return static_cast<int>(std::clamp(worth, 1.0, static_cast<double>(threads)));
@@ -186,7 +187,7 @@ struct FamilyCosts {
   /// What copies of the points take to make; the tree's, beyond those of brute force.
   [[nodiscard]] double brute_setup() const { return 2 * s.d; }
   /// Some of its order is one thread's.
-  [[nodiscard]] double tree_setup(int threads) const { return 90 + 25 * s.d + 30.0 * threads; }
+  [[nodiscard]] double tree_setup() const { return 90 + 25 * s.d + 30.0 * threads; }
   [[nodiscard]] double bounded_setup() const { return 5 + 1.3 * s.d; }
 
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
@@ -204,23 +205,23 @@ struct FamilyCosts {
   [[nodiscard]] double group_count() const { return std::clamp(s.k / 16, 2.0, 64.0); }
 
   Sizes s;
+  int threads;
   bool pairs_known;
 };
 
 /// The family for points that nothing is known of.
 inline std::string brute_family(const Shape& shape, const std::string& int8_instructions,
-                                std::int64_t iterations = kExpectedIterations,
+                                std::int64_t iterations = kExpectedIterations, int threads = 2,
                                 bool pairs_known = pairs_are_known()) {
-  const FamilyCosts costs(shape, pairs_known);
+  const FamilyCosts costs(shape, threads, pairs_known);
   const bool bytes = costs.bytes_pay(int8_instructions, costs.usual_open(), iterations);
   return bytes ? "openmp_int8" : "openmp_exact";
 }
 
 /// With few coordinates boxes separate centroids whatever the points are, unless each centroid has few points.
 inline bool surely_tree(const Shape& shape, const std::string& int8_instructions, int threads) {
-  const FamilyCosts costs(shape);
-  return shape.d <= 4 &&
-         costs.tree_of_few(threads) < crowded(threads) * costs.brute(int8_instructions);
+  const FamilyCosts costs(shape, threads);
+  return shape.d <= 4 && costs.tree_of_team() < crowded(threads) * costs.brute(int8_instructions);
 }
 
 /// What an iteration of the tree costs in the mean, of what one of the first does: later, fewer nodes change clusters.
@@ -229,10 +230,10 @@ inline double in_long_runs(std::int64_t iterations) { return iterations > 100 ? 
 /// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
 inline bool tree_pays(const Shape& shape, const std::string& int8_instructions, int threads,
                       std::int64_t iterations) {
-  const FamilyCosts costs(shape);
+  const FamilyCosts costs(shape, threads);
   const double brute = crowded(threads) * costs.brute(int8_instructions);
-  const double saved = brute - in_long_runs(iterations) * costs.tree_of_few(threads);
-  return static_cast<double>(iterations) * saved > costs.tree_setup(threads);
+  const double saved = brute - in_long_runs(iterations) * costs.tree_of_team();
+  return static_cast<double>(iterations) * saved > costs.tree_setup();
 }
 
 /// Whether boxes do is to be seen from some of the points. Few points are not worth the look, and few
@@ -243,16 +244,15 @@ inline bool perhaps_tree(const Shape& shape) {
 
 /// The same, within so many iterations: if boxes left nothing, would they pay for their order and for the look, which
 /// takes every point's distances to some places and a small tree? brute: with many threads crowded().
-inline bool boxes_may_pay(const FamilyCosts& costs, double brute, int threads,
-                          std::int64_t iterations) {
-  const double look = 50 + 4e5 * threads / costs.s.n;
+inline bool boxes_may_pay(const FamilyCosts& costs, double brute, std::int64_t iterations) {
+  const double look = 50 + 4e5 * costs.threads / costs.s.n;
   const double saved = static_cast<double>(iterations) * (brute - costs.tree(0));
-  return saved > 1.2 * costs.tree_setup(threads) + 3 * look;
+  return saved > 1.2 * costs.tree_setup() + 3 * look;
 }
 
-inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed, int threads,
+inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed,
                          std::int64_t iterations) {
-  const double setup = costs.tree_setup(threads) / static_cast<double>(iterations);
+  const double setup = costs.tree_setup() / static_cast<double>(iterations);
   return 1.1 * in_long_runs(iterations) * costs.tree(computed) + setup < brute;
 }
 

@@ -96,7 +96,7 @@ class TreeLloyd : public Team<float, Walker> {
 
  private:
   static int threads_for(const Shape& shape, int threads) {
-    return FamilyCosts(shape).tree_threads(threads);
+    return FamilyCosts(shape, threads).tree_threads();
   }
 
   static constexpr float kUnknown = std::numeric_limits<float>::infinity();

@@ -70,7 +70,7 @@ struct Families {
     const bool tree_takes = !weighted && registered("openmp_tree").traits.supports(shape).ok;
     Families families{.int8 = int8_instructions(shape.d)};
     families.brute =
-        brute_family(shape, families.int8, iterations_or(iterations, kExpectedIterations));
+        brute_family(shape, families.int8, iterations_or(iterations, kExpectedIterations), threads);
     if (tree_takes && (surely_tree(shape, families.int8, threads) || perhaps_tree(shape))) {
       families.tree = "openmp_tree";
     }
@@ -140,7 +140,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     earlier_ = 0;
     scouting_ = scout_ != nullptr;
     iterations_ = 0;
-    looks_ = Looks(iteration_time(), FamilyCosts(problem_.shape).grouping(in_groups()));
+    looks_ = Looks(iteration_time(), model().grouping(in_groups()));
     share_before_ = 0;
     wait_until_ = 0;
     changed_now_ = false;
@@ -202,14 +202,14 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
  private:
+  [[nodiscard]] FamilyCosts model() const { return FamilyCosts(problem_.shape, problem_.threads); }
   [[nodiscard]] double bounded_cost(double computed) const {
-    return FamilyCosts(problem_.shape).bounded(computed, in_groups());
+    return model().bounded(computed, in_groups());
   }
   /// Of the family that a run begins with, from now on.
   [[nodiscard]] double settled_cost() const {
-    if (names_.brute.empty()) return FamilyCosts(problem_.shape).tree(tree_share_);
-    return crowded(problem_.threads) *
-           FamilyCosts(problem_.shape).settled(bytes_at_work_ ? names_.int8 : "", open_);
+    if (names_.brute.empty()) return model().tree(tree_share_);
+    return crowded(problem_.threads) * model().settled(bytes_at_work_ ? names_.int8 : "", open_);
   }
   [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
   [[nodiscard]] std::int64_t scouted() const {
@@ -224,7 +224,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
   /// By the clock, if bounds leave so much.
   [[nodiscard]] double look_time(double computed) const {
-    return FamilyCosts(problem_.shape).look(scouted(), computed, in_groups());
+    return model().look(scouted(), computed, in_groups());
   }
   [[nodiscard]] double share(std::int64_t distances, std::int64_t points) const {
     return static_cast<double>(distances) /
@@ -292,7 +292,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// In float32 or in bytes? Where the shape leaves it open, by what bytes leave open of some points, between
   /// centroids that are points.
   void choose_brute_force() {
-    const FamilyCosts costs(problem_.shape);
+    const FamilyCosts costs = model();
     const std::int64_t iterations = iterations_or(problem_.iterations, kExpectedIterations);
     double open = costs.usual_open();
     if (costs.bytes_may_pay(names_.int8, iterations) && is_worth_a_look_at_bytes(iterations)) {
@@ -311,7 +311,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
   [[nodiscard]] bool is_worth_a_look_at_bytes(std::int64_t iterations) const {
     constexpr double kShare = 0.03;
-    const FamilyCosts costs(problem_.shape);
+    const FamilyCosts costs = model();
     const double all =
         costs.exact() * static_cast<double>(iterations) * static_cast<double>(problem_.shape.n);
     const auto points = static_cast<double>(points_in_bytes());
@@ -341,7 +341,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       tree_later_ = true;
       names_.brute = "openmp_exact";  // bytes take as long to set up as the tree
       bytes_at_work_ = false;
-      brute_cost_ = crowded(problem_.threads) * FamilyCosts(problem_.shape).exact();
+      brute_cost_ = crowded(problem_.threads) * model().exact();
     }
   }
 
@@ -349,7 +349,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void choose_tree_by_neighbourhoods() {
     constexpr std::int64_t kLong = 100;
     const std::int64_t iterations = iterations_or(problem_.iterations, kLong);
-    if (!boxes_may_pay(FamilyCosts(problem_.shape), brute_cost_, problem_.threads, iterations)) {
+    if (!boxes_may_pay(model(), brute_cost_, iterations)) {
       return names_.tree.clear();
     }
     const auto team = [](int threads, const auto& work) { in_team(threads, work); };
@@ -360,9 +360,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     boxes->reset(centroids.data());
     boxes->step(1);
     const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
-    const FamilyCosts costs(problem_.shape);
+    const FamilyCosts costs = model();
     tree_share_ = costs.tree_share(share(*boxes->computed_distances(), points));
-    const bool tree = prefers_tree(costs, brute_cost_, tree_share_, problem_.threads, iterations);
+    const bool tree = prefers_tree(costs, brute_cost_, tree_share_, iterations);
     (tree ? names_.brute : names_.tree).clear();
   }
 
@@ -405,7 +405,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// The points are copied; all distances are formed, for the groups too.
   [[nodiscard]] double bounded_start() const {
-    const FamilyCosts costs(problem_.shape);
+    const FamilyCosts costs = model();
     return costs.bounded_setup() + costs.bounded_first(in_groups()) +
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
@@ -420,7 +420,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return !no_bounds_ && bounds_pay(settled_cost(), bounded_start(), cost_at_rest(0), left);
   }
   [[nodiscard]] double cost_at_rest(double computed) const {
-    return FamilyCosts(problem_.shape).bounded_at_rest(computed, in_groups());
+    return model().bounded_at_rest(computed, in_groups());
   }
 
   /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
@@ -465,11 +465,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
-      const FamilyCosts costs(problem_.shape);
+      const FamilyCosts costs = model();
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there =
-          names_.brute.empty() ? costs.tree_setup(problem_.threads) : costs.brute_setup();
+      const double there = names_.brute.empty() ? costs.tree_setup() : costs.brute_setup();
       if (lost_ < there + bounded_start() - bounded_cost(0)) return;
       if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
@@ -568,7 +567,7 @@ KMEANS_VARIANT(
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
       constexpr std::int64_t kMany = 1000;  // iterations
-      const bool bytes = FamilyCosts(s).bytes_pay(families.int8, 0, kMany);
+      const bool bytes = FamilyCosts(s, threads).bytes_pay(families.int8, 0, kMany);
       const double brute = bytes_of(bytes ? "openmp_int8" : families.brute, s, threads);
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});

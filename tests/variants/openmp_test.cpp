@@ -933,12 +933,12 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  EXPECT_EQ(brute_family(wide, "avx2", 50, true), "openmp_int8");
-  EXPECT_EQ(brute_family(wide, "avx2", 50, false), "openmp_exact");  // not measured
+  EXPECT_EQ(brute_family(wide, "avx2", 50, 2, true), "openmp_int8");
+  EXPECT_EQ(brute_family(wide, "avx2", 50, 2, false), "openmp_exact");  // not measured
   for (const char* slow : {"plain", "amx-emulated", "dotprod"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
-  EXPECT_EQ(brute_family({100000, 64, 64}, "avx2", 50, true),
+  EXPECT_EQ(brute_family({100000, 64, 64}, "avx2", 50, 2, true),
             "openmp_exact");  // seven bits leave much open
   EXPECT_EQ(brute_family({100000, 64, 64}, "avx512vnni"), "openmp_int8");
   EXPECT_EQ(brute_family({100000, 64, 64}, "avx512vnni", 2),
@@ -948,6 +948,8 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   EXPECT_EQ(brute_family({31250, 32, 32}, "avx512vnni"), "openmp_exact");  // what is open binds
   EXPECT_EQ(brute_family({100000, 48, 4}, "avx512vnni"), "openmp_exact");  // points bind, not pairs
   EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");   // barriers bind
+  EXPECT_EQ(brute_family({2000, 128, 50}, "amx", 10, 2), "openmp_int8");
+  EXPECT_EQ(brute_family({2000, 128, 50}, "amx", 10, 16), "openmp_exact") << "of many threads";
   for (const Shape& few : {Shape{64000, 2, 4}, {16000, 2, 16}, {64000, 3, 1024}, {64000, 4, 64}}) {
     EXPECT_TRUE(surely_tree(few, "avx512vnni", 2)) << few.n << ", " << few.d << ", " << few.k;
   }
