@@ -128,12 +128,15 @@ struct FamilyCosts {
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
   /// and with the length of the lists near the root. Of 5 to 8 coordinates.
   [[nodiscard]] double tree(double computed) const {
-    return 3 + std::min(0.04 * s.k, 12.0) + computed * s.k * 0.6;
+    return 1.5 + std::min(0.02 * s.k, 6.0) + computed * s.k * 0.6;
   }
 
   /// That share, by what is seen in neighbourhoods in a first iteration: more, as boxes at their edges are larger, and
-  /// where lists are long the reach of points is not known yet.
-  [[nodiscard]] double tree_share(double seen) const { return (s.k > 128 ? 0.45 : 0.75) * seen; }
+  /// of many centroids the reach of points is not known yet.
+  [[nodiscard]] double tree_share(double seen) const {
+    const double many = std::clamp((s.k - 64) / 192, 0.0, 1.0);
+    return seen * ((1 - many) * (0.5 + 0.5 * seen) + many * (0.25 + 0.45 * seen));
+  }
 
   /// The same by shape alone, where points have no structure and coordinates are few: boxes that a border between
   /// clusters crosses, fewer the more points a cluster has. Of an AVX-512 Xeon.
@@ -225,7 +228,9 @@ inline bool surely_tree(const Shape& shape, const std::string& int8_instructions
 }
 
 /// What an iteration of the tree costs in the mean, of what one of the first does: later, fewer nodes change clusters.
-inline double in_long_runs(std::int64_t iterations) { return iterations > 100 ? 0.8 : 1; }
+inline double in_long_runs(std::int64_t iterations) {
+  return 1 - 0.2 * std::clamp((static_cast<double>(iterations) - 50) / 150, 0.0, 1.0);
+}
 
 /// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
 inline bool tree_pays(const Shape& shape, const std::string& int8_instructions, int threads,
@@ -261,14 +266,14 @@ inline bool prefers_groups(const Shape& shape) {
   return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
 }
 
-/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these take hardly longer than the
-/// bounds of all points, or are too few to pay for them.
+/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these are too few to pay for them, or
+/// hardly longer than what is done for the bounds of all points.
 inline bool bounds_may_serve(const Shape& shape, std::int64_t iterations) {
   const Sizes s = shape;
-  constexpr std::int64_t kFewest = 16;
-  const bool in_question = iterations == 0 || iterations >= kFewest;
-  const bool long_enough = shape.d > 8 || FamilyCosts(shape).exact() > 9;
-  return in_question && shape.k >= 4 && long_enough && s.n * s.k * s.d > 2e5;
+  const double each = FamilyCosts(shape).exact();
+  const std::int64_t fewest = shape.d > 8 || each > 60 ? 16 : 100;
+  const bool in_question = iterations == 0 || iterations >= fewest;
+  return in_question && shape.k >= 4 && (shape.d > 8 || each > 9) && s.n * s.k * s.d > 2e5;
 }
 
 /// Points behind bounds next to the brute force, to see what bounds would save; none where they would be few, or

@@ -148,13 +148,14 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
   return rows;
 }
 
-/// Neighbourhoods of some points, 128 points each, a hundredth of all at most: the boxes about few of the
-/// points are as small there as those about all. Every point that is looked through costs a distance.
+/// Neighbourhoods of four to eight points, 128 points each: the boxes about few of the points are as small there as
+/// those about all. Every point that is looked through costs a distance.
 template <class Team>
 std::vector<float> neighbourhoods(const Problem<float>& problem, const Team& in_team) {
   constexpr std::int64_t kNeighbours = 128;
   const auto [n, d, k, precision] = problem.shape;
-  const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMaxPlaces);
+  const std::int64_t count =
+      std::clamp<std::int64_t>(n / (128 * kNeighbours), kMaxPlaces / 2, kMaxPlaces);
   std::vector<std::int64_t> centres;
   for (std::int64_t place = 0; place < count; ++place) {
     centres.push_back((2 * place + 1) * n / (2 * count));

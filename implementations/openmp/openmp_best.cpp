@@ -126,6 +126,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
     if (by_shape && (names_.brute.empty() || tree_later_)) names_.bounded.clear();
     iterations_ = 0;
+    again_ = false;
     scout_.reset();
     family_ = std::move(earlier);
     begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
@@ -137,6 +138,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     take_tree_for(iterations_);  // as many as in the run that ends
     family_->reset(centroids);
     open_ = 1;
+    tree_share_ = tree_share_seen_;
+    again_ = again_ || iterations_ > 0;
     earlier_ = 0;
     scouting_ = scout_ != nullptr;
     iterations_ = 0;
@@ -202,6 +205,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
  private:
+  /// What the first family takes, once more.
+  [[nodiscard]] double first_setup() const {
+    return names_.brute.empty() ? model().tree_setup() : model().brute_setup();
+  }
   [[nodiscard]] FamilyCosts model() const { return FamilyCosts(problem_.shape, problem_.threads); }
   [[nodiscard]] double bounded_cost(double computed) const {
     return model().bounded(computed, in_groups());
@@ -361,8 +368,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     boxes->step(1);
     const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
     const FamilyCosts costs = model();
-    tree_share_ = costs.tree_share(share(*boxes->computed_distances(), points));
-    const bool tree = prefers_tree(costs, brute_cost_, tree_share_, iterations);
+    tree_share_seen_ = costs.tree_share(share(*boxes->computed_distances(), points));
+    const bool tree = prefers_tree(costs, brute_cost_, tree_share_seen_, iterations);
     (tree ? names_.brute : names_.tree).clear();
   }
 
@@ -403,10 +410,11 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return bounds_pay(settled_cost(), bounded_start(), bounded_cost(0), to_come(asked - 1));
   }
 
-  /// The points are copied; all distances are formed, for the groups too.
+  /// The points are copied; all distances are formed, for the groups too. If there was a run before, there may be one
+  /// after this, and that begins with the first family.
   [[nodiscard]] double bounded_start() const {
     const FamilyCosts costs = model();
-    return costs.bounded_setup() + costs.bounded_first(in_groups()) +
+    return (again_ ? first_setup() : 0) + costs.bounded_setup() + costs.bounded_first(in_groups()) +
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
@@ -465,10 +473,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
-      const FamilyCosts costs = model();
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there = names_.brute.empty() ? costs.tree_setup() : costs.brute_setup();
+      const double there = first_setup();
       if (lost_ < there + bounded_start() - bounded_cost(0)) return;
       if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
@@ -547,7 +554,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
   std::optional<std::int64_t> counted_;  // by the family, in its last step
-  double tree_share_ = 1;                // of distances, that the tree forms
+  double tree_share_seen_ = 1;           // of distances, that the tree forms: by neighbourhoods
+  double tree_share_ = 1;                // and when it was last at work
+  bool again_ = false;                   // there was a run before this one
   double open_ = 1;              // of points, the share that bytes left so when last at work
   double share_before_ = 0;      // of distances, at the look before the last
   double lost_ = 0;              // that brute force would have saved, a point
@@ -572,7 +581,9 @@ KMEANS_VARIANT(
       const double bounded = bytes_of(families.bounded, s, threads);
       const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});
       // Labels, centroids and sums that one family hands over to the next.
-      const double handed = 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d);
+      const double sums = 8.0 * static_cast<double>(s.k * (round_up(s.d, 8) + 1));
+      const double handed =
+          12.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d) + sums;
       const Shape sample{scouts(s, 0), s.d, s.k, s.precision};
       const double scout = sample.n == 0 ? 0 : Scout::bytes(sample, prefers_groups(s), threads);
       return one + handed + scout;
