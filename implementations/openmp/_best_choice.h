@@ -131,8 +131,8 @@ struct FamilyCosts {
     return 1.5 + std::min(0.02 * s.k, 6.0) + computed * s.k * 0.6;
   }
 
-  /// That share, by what is seen in neighbourhoods in a first iteration: more, as boxes at their edges are larger, and
-  /// of many centroids the reach of points is not known yet.
+  /// That share, by the one that is seen in neighbourhoods in a first iteration. The latter is larger: so are boxes at
+  /// their edges, and where centroids are many, the reach of points is not known yet.
   [[nodiscard]] double tree_share(double seen) const {
     const double many = std::clamp((s.k - 64) / 192, 0.0, 1.0);
     return seen * ((1 - many) * (0.5 + 0.5 * seen) + many * (0.25 + 0.45 * seen));
@@ -208,7 +208,7 @@ struct FamilyCosts {
   [[nodiscard]] double group_count() const { return std::clamp(s.k / 16, 2.0, 64.0); }
 
   Sizes s;
-  int threads;
+  int threads;  ///< By default 2, for costs that do not depend on them.
   bool pairs_known;
 };
 
@@ -255,6 +255,8 @@ inline bool boxes_may_pay(const FamilyCosts& costs, double brute, std::int64_t i
   return saved > 1.2 * costs.tree_setup() + 3 * look;
 }
 
+/// Does the tree pay within so many iterations, if it forms the share `computed` of the distances? By a tenth, as costs
+/// are estimates. brute: as above.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed,
                          std::int64_t iterations) {
   const double setup = costs.tree_setup() / static_cast<double>(iterations);

@@ -157,7 +157,7 @@ class TiledLloyd : public Team<T> {
     pack_centroids(thread, threads);
   }
 
-  /// Are there fewer groups than threads, and is a mean worth a barrier?
+  /// Are there fewer groups than threads, and do the means take longer than one more barrier?
   [[nodiscard]] bool splits_groups(int threads) const {
     return centroids_.groups() < threads && problem_.shape.k * problem_.shape.d >= 4096;
   }

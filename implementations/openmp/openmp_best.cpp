@@ -124,7 +124,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
-    if (by_shape && (names_.brute.empty() || tree_later_)) names_.bounded.clear();
+    if (by_shape && (begins_with_tree() || tree_later_)) names_.bounded.clear();
     iterations_ = 0;
     again_ = false;
     scout_.reset();
@@ -207,7 +207,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
  private:
   /// What the first family takes, once more.
   [[nodiscard]] double first_setup() const {
-    return names_.brute.empty() ? model().tree_setup() : model().brute_setup();
+    return begins_with_tree() ? model().tree_setup() : model().brute_setup();
   }
   [[nodiscard]] FamilyCosts model() const { return FamilyCosts(problem_.shape, problem_.threads); }
   [[nodiscard]] double bounded_cost(double computed) const {
@@ -215,7 +215,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
   /// Of the family that a run begins with, from now on.
   [[nodiscard]] double settled_cost() const {
-    if (names_.brute.empty()) return model().tree(tree_share_);
+    if (begins_with_tree()) return model().tree(tree_share_);
     return crowded(problem_.threads) * model().settled(bytes_at_work_ ? names_.int8 : "", open_);
   }
   [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
@@ -225,9 +225,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// Of brute force (when points hardly move any more, as soon as that is less) or of the tree, by the clock.
   [[nodiscard]] double iteration_time() const {
     const double barriers = 1500.0 * (problem_.threads - 1);
-    const double begun = names_.brute.empty() ? settled_cost() : brute_cost_;
-    return barriers + std::min(begun, settled_cost()) * static_cast<double>(problem_.shape.n) /
-                          problem_.threads;
+    const double cost = begins_with_tree() ? settled_cost() : std::min(brute_cost_, settled_cost());
+    return barriers + cost * static_cast<double>(problem_.shape.n) / problem_.threads;
   }
   /// By the clock, if bounds leave so much.
   [[nodiscard]] double look_time(double computed) const {
@@ -244,9 +243,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return *family_;
   }
   [[nodiscard]] bool is_behind_bounds() const { return family_ && name_ == names_.bounded; }
+  [[nodiscard]] bool begins_with_tree() const { return names_.brute.empty(); }
   /// That a run begins with.
   [[nodiscard]] const std::string& first_name() const {
-    return names_.brute.empty() ? names_.tree : names_.brute;
+    return begins_with_tree() ? names_.tree : names_.brute;
   }
 
   void begin_with(const std::string& name) {
@@ -458,7 +458,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     distances_ += distances;
   }
 
-  /// Another family, if its beginning pays within the iterations to come. Bounds are left when brute force
+  /// Another family, if its beginning pays within the iterations to come. Bounds are left when the first family
   /// would have saved so much as to go there and come back costs: a burst of movement may soon be over.
   void consider(std::int64_t asked) {
     const std::int64_t left = to_come(asked);
@@ -496,7 +496,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
   /// Changes to another family, which takes over labels and sums. The one at work is freed first. If there is no memory
-  /// for bounds, brute force goes on until the next run.
+  /// for bounds, the first family goes on until the next run.
   void go_on_with(const std::string& name) {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
     std::vector<float> centroids;
@@ -523,7 +523,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     began_ = true;
   }
 
-  /// To brute force. Bounds are tried again when it has made as many iterations as there have been: if the
+  /// To the first family. Bounds are tried again when it has made as many iterations as there have been: if the
   /// sample is misleading, each time costs a smaller part of all.
   void go_back() {
     go_on_with(first_name());
@@ -559,7 +559,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   bool again_ = false;                   // there was a run before this one
   double open_ = 1;              // of points, the share that bytes left so when last at work
   double share_before_ = 0;      // of distances, at the look before the last
-  double lost_ = 0;              // that brute force would have saved, a point
+  double lost_ = 0;              // that the first family would have saved, a point
   std::int64_t wait_until_ = 0;  // so many iterations, before bounds are tried again
 };
 

@@ -650,7 +650,6 @@ TEST(OpenmpBest, FamiliesTakeOverFromEachOther) {
       return 3.0 * static_cast<double>(i % 64 >> t & 1) + width * random.bell();
     });
     const auto expected = run("reference", data, 1, 2 * kSteps);
-    std::vector<std::int32_t> before(data.n);
     for (const char* first : kFamilies) {
       for (const char* second : kFamilies) {
         if (!takes(first, data) || !takes(second, data)) continue;
@@ -663,7 +662,7 @@ TEST(OpenmpBest, FamiliesTakeOverFromEachOther) {
         to->reset(fetch(*from, data).centroids.data());
         const auto standing = dynamic_cast<openmp::Family<float>&>(*from).standing();
         ASSERT_TRUE(standing.has_value()) << first;
-        before = expected[kSteps - 1].labels;
+        std::vector<std::int32_t> before = expected[kSteps - 1].labels;
         ASSERT_TRUE(std::ranges::equal(standing->labels, before)) << first;
         dynamic_cast<openmp::Family<float>&>(*to).take_over(*standing);
         for (int step = kSteps; step < 2 * kSteps; ++step) {
@@ -694,8 +693,6 @@ TEST(OpenmpBest, ChangesFromTheTreeToBounds) {
   const auto info = instance->library_info();
   EXPECT_EQ(info.at(0).second, "openmp_tree, openmp_hamerly");
   instance->reset(data.centroids.data());
-  std::int64_t after_tree = 0;
-  std::int64_t last = 0;
   const auto step_to = [&](int steps, std::int64_t by) {
     instance->step(by);
     const State state = fetch(*instance, data);
@@ -703,9 +700,9 @@ TEST(OpenmpBest, ChangesFromTheTreeToBounds) {
     ASSERT_EQ(state.centroids, expected[steps - 1].centroids) << steps;
   };
   step_to(1, 1);
-  after_tree = *instance->computed_distances();
+  const std::int64_t after_tree = *instance->computed_distances();
   for (int step = 2; step <= kSteps; ++step) step_to(step, 1);
-  last = *instance->computed_distances();
+  const std::int64_t last = *instance->computed_distances();
   EXPECT_LT(after_tree, data.n * data.k / 2);
   EXPECT_LT(last, data.n * data.k / 50) << "the tree forms a sixth of the distances here";
   // The tree again; and a third run goes as the second does, whatever that ended with.
