@@ -288,6 +288,23 @@ inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
   return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }
 
+/// The share of distances that bounds come to leave, by the one that they left when they had followed the centroids
+/// `followed` times, at least once, since they were exact. At first only points cross whose gap, between the nearest
+/// centroid and the others, is below one movement. A gap of m movements is used up in every m-th iteration; if all
+/// gaps are equally frequent, the share grows as the harmonic numbers, until the widest gap is used up. Twelve
+/// iterations are looked ahead: bounds are exact when they begin, and movements become smaller.
+inline double coming_share(double share, std::int64_t followed) {
+  const auto harmonic = [](std::int64_t count) {
+    double sum = 0;
+    for (std::int64_t i = 1; i <= count; ++i) sum += 1.0 / static_cast<double>(i);
+    return sum;
+  };
+  constexpr std::int64_t kAhead = 12;
+  const double once = share / harmonic(std::clamp<std::int64_t>(followed, 1, kAhead));
+  if (once <= 0 || once >= 1) return share;
+  return std::max(share, std::min(once * harmonic(kAhead), once * (1 - std::log(once))));
+}
+
 /// When the sample is looked at: after two iterations in a row at least, since the first look brings its
 /// bounds to date and the second counts what they leave; and so seldom that it takes a small share of the
 /// time. Times are of the clock, by the model: all threads' for an iteration, one thread's for a look, which is
@@ -340,6 +357,9 @@ class Looks {
     in_a_row_ += 1;
   }
 
+  /// The next look is a first one again.
+  void break_off() { in_a_row_ = 0; }
+
   /// Has the last iteration been looked at, and the one before?
   [[nodiscard]] bool seen_twice() const { return in_a_row_ > 1; }
   [[nodiscard]] std::int64_t in_a_row() const { return in_a_row_; }
@@ -352,10 +372,16 @@ class Looks {
   std::int64_t in_a_row_ = 0;
 };
 
-/// Does another family pay, which begins with an iteration of cost `start` and goes on with `then`,
-/// over one that costs `now`, if `left` iterations are to come? By a tenth, as costs are estimates.
+/// Another family begins with an iteration of cost `start` and goes on with `then`, in place of one that costs `now`;
+/// `left` iterations are to come. By what share it is dearer: below 0 it pays, by a tenth, as costs are
+/// estimates.
+inline double excess_of_change(double now, double start, double then, std::int64_t left) {
+  constexpr double kSpare = 1.1;
+  const double all = start + static_cast<double>(left - 1) * then;
+  return kSpare * all / (static_cast<double>(left) * now) - 1;
+}
 inline bool change_pays(double now, double start, double then, std::int64_t left) {
-  return static_cast<double>(left) * now > 1.1 * (start + static_cast<double>(left - 1) * then);
+  return left > 0 && excess_of_change(now, start, then, left) < 0;
 }
 
 /// Do bounds? In their first iteration they save nothing: it alone is no reason to set them up, even where

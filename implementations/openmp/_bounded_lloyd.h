@@ -72,27 +72,33 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   }
 
  protected:
-  /// As a step of one iteration, but that the centroids go to given ones (k x d) in place of the means. By a
-  /// team of all the problem's threads, or none: a smaller one would end threads that others then start again.
+  /// The bounds follow to these centroids (k x d); labels and computed distances are those of an iteration from there.
+  /// By a team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
+    const bool first = fresh_;
+    if (first) std::copy_n(centroids, means_.size(), means_.begin());
     begin_step();
-    in_team(threads_ == 1 ? 1 : problem_.threads,
-            [&](int thread, int present) { follow_part(thread, present, centroids); });
+    in_team(threads_ == 1 ? 1 : problem_.threads, [&](int thread, int present) {
+      follow_part(thread, present, first ? nullptr : centroids);
+    });
+    bounds_known_ = true;
   }
 
   /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
  private:
+  /// centroids: null if they are where the bounds begin.
   void follow_part(int thread, int present, const float* centroids) {
     const int threads = std::min(threads_, present);
     const bool works = thread < threads;  // else it waits with the others
+    if (centroids != nullptr) {
+      if (works) move_centroids<Rules>(thread, threads, centroids);
+      wait(present);
+      if (works) pack(thread, threads, changes());
+      wait(present);
+    }
     if (works) label(thread, threads);
-    wait(present);
-    if (thread == 0) bounds_known_ = true;
-    if (works) move_centroids<Rules>(thread, threads, centroids);
-    wait(present);
-    if (works) pack(thread, threads, changes());
   }
 
   static constexpr int kLanes = Lanes<float>::kCount;

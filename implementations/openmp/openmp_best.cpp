@@ -444,9 +444,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// After `passed` iterations, with `asked` to come. The sample goes after the centroids of all points.
   void scout(std::int64_t passed, std::int64_t asked) {
-    if (waits()) return;
     looks_.takes(iteration_time());
     looks_.passed(passed);
+    if (waits()) return;
     if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
     if (looks_.in_a_row() == 0) {
       if (!bounds_may_pay(asked)) return;
@@ -465,11 +465,17 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (rests_) {
       rest(left);
     } else if (scouting_) {
-      if (!looks_.seen_twice() || iterations_ < wait_until_) return;
-      const double last = share(*scout_->computed_distances(), scouted());
+      if (!looks_.seen_twice() || iterations_ < wait_until_ || left <= 1) return;
+      const double seen = share(*scout_->computed_distances(), scouted());
+      const double last = coming_share(seen, looks_.in_a_row() - 1);
       const double before = std::exchange(share_before_, last);
-      const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (!bounds_pay(settled_cost(), bounded_start(), then, left)) return;
+      const auto excess = [&](double computed) {
+        return excess_of_change(settled_cost(), bounded_start(), bounded_cost(computed), left);
+      };
+      const bool again = looks_.in_a_row() > 2;
+      const double too_dear = excess(again ? (last + before) / 2 : last);
+      constexpr double kClearly = -0.2;  // shares differ so much from one look to the next
+      if (too_dear >= (again ? 0 : kClearly)) return pause(excess(seen));
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
@@ -479,6 +485,16 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       if (lost_ < there + bounded_start() - bounded_cost(0)) return;
       if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
+  }
+
+  /// If bounds would be dearer by so much even with what they leave now, the sample is not looked at for as large a
+  /// part of the iterations passed, half of them at most: shares change by less and less.
+  void pause(double excess) {
+    const auto passed = static_cast<double>(iterations_);
+    const auto iterations = static_cast<std::int64_t>(std::min(0.5, excess) * passed);
+    if (iterations < 2) return;  // the look after it only brings bounds to date
+    wait_until_ = iterations_ + iterations + 2;
+    looks_.break_off();
   }
 
   /// One iteration at rest is like all that follow, so bounds are judged by it.

@@ -1149,6 +1149,58 @@ TEST(OpenmpBest, LooksTwiceInARowAndNeverForMoreThanItsShareOfTheTime) {
   EXPECT_TRUE(looks.seen_twice());
 }
 
+TEST(OpenmpBest, KnowsWhatBoundsComeToLeaveByTheirFirstIterations) {
+  using openmp::coming_share;
+  EXPECT_EQ(coming_share(0, 1), 0);
+  EXPECT_EQ(coming_share(1, 1), 1);
+  EXPECT_EQ(coming_share(0.3, 12), 0.3) << "it is there already";
+  EXPECT_LT(coming_share(0.6, 1), 1);
+  // Gaps from 0 to 1 are equally frequent, and each iteration uses up about a fiftieth.
+  Random random(29);
+  std::vector<double> gaps(20000);
+  for (double& gap : gaps) gap = random.uniform();
+  std::vector<double> left = gaps;
+  std::vector<double> shares;
+  for (int iteration = 0; iteration < 16; ++iteration) {
+    const double movement = 0.01 + 0.02 * random.uniform();
+    int crossed = 0;
+    for (std::size_t i = 0; i < gaps.size(); ++i) {
+      left[i] -= movement;
+      if (left[i] >= 0) continue;
+      left[i] = gaps[i];
+      ++crossed;
+    }
+    shares.push_back(crossed / 20000.0);
+  }
+  const double later = std::accumulate(shares.begin() + 8, shares.end(), 0.0) / 8;
+  EXPECT_NEAR(coming_share(0.02, 1), later, 0.15 * later);
+  EXPECT_GT(later, 2 * 0.02) << "many times what the first iteration shows";
+}
+
+TEST(OpenmpBest, SecondLookCountsOneMovementAndNotAllBeforeTheFirst) {
+  constexpr std::int64_t kPoints = 32768;
+  constexpr std::int64_t kClusters = 32;
+  constexpr std::int64_t kSample = 256;  // one of 128
+  Random random(30);
+  const Case data =
+      make_case("overlapping", kPoints, 16, kClusters, [&](std::int64_t i, std::int64_t t) {
+        return 2 * static_cast<double>(t == i % 16) + random.bell();
+      });
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  instance->reset(data.centroids.data());
+  // Of the sample, in iterations by brute force, each asked for alone.
+  std::vector<std::int64_t> looks;
+  for (int iteration = 0; iteration < 60 && looks.size() < 2; ++iteration) {
+    instance->step(1);
+    const std::int64_t distances = *instance->computed_distances() - kPoints * kClusters;
+    if (distances > 0) looks.push_back(distances);
+  }
+  ASSERT_EQ(looks.size(), 2U);
+  EXPECT_GE(looks[0], kSample * kClusters) << "there are no bounds yet";
+  EXPECT_LT(looks[1], kSample * kClusters / 2);
+}
+
 /// Random problems at the edges of groups of centroids, of registers and of tiles of points.
 void expect_passed_at_edges(const char* name) {
   std::vector<std::array<std::int64_t, 3>> shapes;
