@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -90,12 +92,21 @@ class BoundsTeam : public Team<float, OwnMember> {
 
   /// A row (d) in the frame; its norm, never too short.
   float place_in_frame(const float* given, float* row) const {
-    double squares = 0;
-    for (std::int64_t t = 0; t < problem_.shape.d; ++t) {
-      const float value = frame_->apply(given[t], t);
-      row[t] = value;
-      squares += static_cast<double>(value) * static_cast<double>(value);
+    const std::int64_t d = problem_.shape.d;
+    const Frame<float>& frame = *frame_;
+    for (std::int64_t t = 0; t < d; ++t) row[t] = frame.apply(given[t], t);
+    // Sums that do not wait for one another.
+    std::array<double, 8> sums{};
+    constexpr auto kSums = static_cast<std::int64_t>(sums.size());
+    const auto square = [](float value) {
+      return static_cast<double>(value) * static_cast<double>(value);
+    };
+    std::int64_t t = 0;
+    for (; t + kSums <= d; t += kSums) {
+      for (std::int64_t u = 0; u < kSums; ++u) sums[u] += square(row[t + u]);
     }
+    for (; t < d; ++t) sums[0] += square(row[t]);
+    const double squares = std::accumulate(sums.begin(), sums.end(), 0.0);
     return static_cast<float>(std::sqrt(squares) * 1.000001);
   }
 
