@@ -288,19 +288,20 @@ inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
   return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }
 
-/// The share of distances that bounds come to leave, by the one that they left when they had followed the centroids
-/// `followed` times, at least once, since they were exact. At first only points cross whose gap, between the nearest
-/// centroid and the others, is below one movement. A gap of m movements is used up in every m-th iteration; if all
-/// gaps are equally frequent, the share grows as the harmonic numbers, until the widest gap is used up. Twelve
-/// iterations are looked ahead: bounds are exact when they begin, and movements become smaller.
-inline double coming_share(double share, std::int64_t followed) {
+/// Fresh bounds leave few distances, later more. The share that they come to leave, by the one that they left when the
+/// centroids had moved `moved` times, at least once, since the bounds of most points were exact. Let the gap of a point
+/// be what its nearest centroid is nearer than the others. At first only gaps below one movement are used up, later
+/// those of m movements too, every m-th time. If all gaps are equally frequent, the share grows in the mean as the
+/// harmonic numbers, until it reaches the widest gap. Twelve iterations are looked ahead: a change begins with exact
+/// bounds, and movements become smaller.
+inline double coming_share(double share, std::int64_t moved) {
   const auto harmonic = [](std::int64_t count) {
     double sum = 0;
     for (std::int64_t i = 1; i <= count; ++i) sum += 1.0 / static_cast<double>(i);
     return sum;
   };
   constexpr std::int64_t kAhead = 12;
-  const double once = share / harmonic(std::clamp<std::int64_t>(followed, 1, kAhead));
+  const double once = share / harmonic(std::clamp<std::int64_t>(moved, 1, kAhead));
   if (once <= 0 || once >= 1) return share;
   return std::max(share, std::min(once * harmonic(kAhead), once * (1 - std::log(once))));
 }
@@ -373,8 +374,8 @@ class Looks {
 };
 
 /// Another family begins with an iteration of cost `start` and goes on with `then`, in place of one that costs `now`;
-/// `left` iterations are to come. By what share it is dearer: below 0 it pays, by a tenth, as costs are
-/// estimates.
+/// `left` iterations are to come. By what share it is dearer, if it takes a tenth longer than estimated; below 0 it
+/// pays.
 inline double excess_of_change(double now, double start, double then, std::int64_t left) {
   constexpr double kSpare = 1.1;
   const double all = start + static_cast<double>(left - 1) * then;

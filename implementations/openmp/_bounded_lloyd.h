@@ -72,7 +72,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   }
 
  protected:
-  /// The bounds follow to these centroids (k x d); labels and computed distances are those of an iteration from there.
+  /// The bounds move to these centroids (k x d); labels and computed distances are those of an iteration from there.
   /// By a team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
     const bool first = fresh_;
@@ -88,7 +88,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
  private:
-  /// centroids: null if they are where the bounds begin.
+  /// centroids: null in the first call, when the bounds begin at means_.
   void follow_part(int thread, int present, const float* centroids) {
     const int threads = std::min(threads_, present);
     const bool works = thread < threads;  // else it waits with the others

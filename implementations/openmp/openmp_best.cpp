@@ -144,7 +144,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     scouting_ = scout_ != nullptr;
     iterations_ = 0;
     looks_ = Looks(iteration_time(), model().grouping(in_groups()));
-    share_before_ = 0;
+    seen_ = 1;
+    moved_ = 0;
     wait_until_ = 0;
     changed_now_ = false;
     began_ = false;
@@ -280,8 +281,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   void prepare_scout() {
     scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.iterations));
-    scout_ = std::make_unique<Scout>(in_groups());
-    scout_->setup(part_of_problem(scouted_, problem_.threads));
+    auto scout = std::make_unique<Scout>(in_groups());
+    scout->setup(part_of_problem(scouted_, problem_.threads));
+    scout_ = std::move(scout);
   }
 
   [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points,
@@ -431,7 +433,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return model().bounded_at_rest(computed, in_groups());
   }
 
-  /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
+  /// Are there iterations to come without a look? The last two before bounds may be tried are looked at.
   [[nodiscard]] bool waits() const { return iterations_ + 1 < wait_until_; }
 
   /// Iterations to make at once.
@@ -447,14 +449,17 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     looks_.takes(iteration_time());
     looks_.passed(passed);
     if (waits()) return;
-    if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
-    if (looks_.in_a_row() == 0) {
-      if (!bounds_may_pay(asked)) return;
-      share_before_ = 0;
-    }
+    if (!looks_.due(look_time(seen_), 2 * look_time(1))) return;
+    if (!bounds_may_pay(asked)) return looks_.break_off();
     scout_->follow(at_work().centroids());
     const std::int64_t distances = *scout_->computed_distances();
-    looks_.looked(look_time(share(distances, scouted())));
+    seen_ = share(distances, scouted());
+    foreseen_before_ = std::exchange(foreseen_, coming_share(seen_, moved_ + 1));
+    constexpr double kMost = 0.5;
+    moved_ = seen_ > kMost
+                 ? 0
+                 : moved_ + 1;  // the bounds of points whose distances are formed are exact
+    looks_.looked(look_time(seen_));
     distances_ += distances;
   }
 
@@ -466,16 +471,13 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       rest(left);
     } else if (scouting_) {
       if (!looks_.seen_twice() || iterations_ < wait_until_ || left <= 1) return;
-      const double seen = share(*scout_->computed_distances(), scouted());
-      const double last = coming_share(seen, looks_.in_a_row() - 1);
-      const double before = std::exchange(share_before_, last);
       const auto excess = [&](double computed) {
         return excess_of_change(settled_cost(), bounded_start(), bounded_cost(computed), left);
       };
+      // Shares differ from one look to the next, so one alone has to save a quarter.
       const bool again = looks_.in_a_row() > 2;
-      const double too_dear = excess(again ? (last + before) / 2 : last);
-      constexpr double kClearly = -0.2;  // shares differ so much from one look to the next
-      if (too_dear >= (again ? 0 : kClearly)) return pause(excess(seen));
+      const double computed = again ? (foreseen_ + foreseen_before_) / 2 : foreseen_;
+      if (excess(computed) >= (again ? 0 : -0.2)) return pause(excess(seen_));
       scouting_ = false;
       go_on_with(names_.bounded);
     } else if (is_behind_bounds() && !began_ && !changed_now_) {
@@ -487,8 +489,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     }
   }
 
-  /// If bounds would be dearer by so much even with what they leave now, the sample is not looked at for as large a
-  /// part of the iterations passed, half of them at most: shares change by less and less.
+  /// Where bounds would not pay even if they went on leaving what they leave now: for as large a part of the iterations
+  /// passed as they are dearer, at most half, the sample is not looked at. Shares change by less and less.
   void pause(double excess) {
     const auto passed = static_cast<double>(iterations_);
     const auto iterations = static_cast<std::int64_t>(std::min(0.5, excess) * passed);
@@ -573,8 +575,11 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   double tree_share_seen_ = 1;           // of distances, that the tree forms: by neighbourhoods
   double tree_share_ = 1;                // and when it was last at work
   bool again_ = false;                   // there was a run before this one
-  double open_ = 1;              // of points, the share that bytes left so when last at work
-  double share_before_ = 0;      // of distances, at the look before the last
+  double open_ = 1;      // of points, the share that bytes left so when last at work
+  double seen_ = 1;      // of distances, the share that bounds of the sample left at the last look
+  double foreseen_ = 1;  // that they come to leave, by that look
+  double foreseen_before_ = 1;   // and by the one before
+  std::int64_t moved_ = 0;       // looks since the bounds of most of the sample were exact
   double lost_ = 0;              // that the first family would have saved, a point
   std::int64_t wait_until_ = 0;  // so many iterations, before bounds are tried again
 };

@@ -1153,28 +1153,32 @@ TEST(OpenmpBest, KnowsWhatBoundsComeToLeaveByTheirFirstIterations) {
   using openmp::coming_share;
   EXPECT_EQ(coming_share(0, 1), 0);
   EXPECT_EQ(coming_share(1, 1), 1);
-  EXPECT_EQ(coming_share(0.3, 12), 0.3) << "it is there already";
+  EXPECT_DOUBLE_EQ(coming_share(0.3, 12), 0.3) << "it is there already";
   EXPECT_LT(coming_share(0.6, 1), 1);
-  // Gaps from 0 to 1 are equally frequent, and each iteration uses up about a fiftieth.
+  // Gaps from 0 to 1 are equally frequent, and each iteration uses up a fiftieth in the mean.
+  constexpr int kRuns = 40;
+  constexpr std::size_t kGaps = 4000;
   Random random(29);
-  std::vector<double> gaps(20000);
-  for (double& gap : gaps) gap = random.uniform();
-  std::vector<double> left = gaps;
-  std::vector<double> shares;
-  for (int iteration = 0; iteration < 16; ++iteration) {
-    const double movement = 0.01 + 0.02 * random.uniform();
-    int crossed = 0;
-    for (std::size_t i = 0; i < gaps.size(); ++i) {
-      left[i] -= movement;
-      if (left[i] >= 0) continue;
-      left[i] = gaps[i];
-      ++crossed;
+  std::array<double, 16> shares{};
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<double> gaps(kGaps);
+    for (double& gap : gaps) gap = random.uniform();
+    std::vector<double> left = gaps;
+    for (double& share : shares) {
+      const double movement = 0.04 * random.uniform();
+      for (std::size_t i = 0; i < kGaps; ++i) {
+        left[i] -= movement;
+        if (left[i] >= 0) continue;
+        left[i] = gaps[i];
+        share += 1.0 / (kRuns * kGaps);
+      }
     }
-    shares.push_back(crossed / 20000.0);
   }
   const double later = std::accumulate(shares.begin() + 8, shares.end(), 0.0) / 8;
-  EXPECT_NEAR(coming_share(0.02, 1), later, 0.15 * later);
-  EXPECT_GT(later, 2 * 0.02) << "many times what the first iteration shows";
+  ASSERT_GT(later, 2 * shares[0]);
+  for (const int moved : {1, 2, 3, 5, 8}) {
+    EXPECT_NEAR(coming_share(shares[moved - 1], moved), later, 0.25 * later) << moved;
+  }
 }
 
 TEST(OpenmpBest, SecondLookCountsOneMovementAndNotAllBeforeTheFirst) {
@@ -1199,6 +1203,23 @@ TEST(OpenmpBest, SecondLookCountsOneMovementAndNotAllBeforeTheFirst) {
   ASSERT_EQ(looks.size(), 2U);
   EXPECT_GE(looks[0], kSample * kClusters) << "there are no bounds yet";
   EXPECT_LT(looks[1], kSample * kClusters / 2);
+}
+
+TEST(OpenmpBest, LooksSeldomWhereBoundsAreFarFromPaying) {
+  constexpr std::int64_t kPoints = 32768;
+  constexpr std::int64_t kClusters = 64;
+  constexpr std::int64_t kIterations = 60;
+  Random random(31);
+  const Case data = make_case("normal", kPoints, 24, kClusters,
+                              [&](std::int64_t, std::int64_t) { return random.bell(); });
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  instance->reset(data.centroids.data());
+  instance->step(kIterations);
+  const std::int64_t beyond = *instance->computed_distances() - kIterations * kPoints * kClusters;
+  const double looks = static_cast<double>(beyond) / (256 * kClusters);
+  EXPECT_GT(looks, 3);
+  EXPECT_LT(looks, 14) << "what the time saved for looks would buy is twice as much";
 }
 
 /// Random problems at the edges of groups of centroids, of registers and of tiles of points.
