@@ -145,7 +145,6 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     iterations_ = 0;
     looks_ = Looks(iteration_time(), model().grouping(in_groups()));
     seen_ = 1;
-    moved_ = 0;
     wait_until_ = 0;
     changed_now_ = false;
     began_ = false;
@@ -454,12 +453,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     scout_->follow(at_work().centroids());
     const std::int64_t distances = *scout_->computed_distances();
     seen_ = share(distances, scouted());
-    foreseen_before_ = std::exchange(foreseen_, coming_share(seen_, moved_ + 1));
-    constexpr double kMost = 0.5;
-    moved_ = seen_ > kMost
-                 ? 0
-                 : moved_ + 1;  // the bounds of points whose distances are formed are exact
     looks_.looked(look_time(seen_));
+    // The first look in a row makes bounds exact where the iterations without a look have used up their gaps.
+    foreseen_before_ = std::exchange(foreseen_, coming_share(seen_, looks_.in_a_row() - 1));
     distances_ += distances;
   }
 
@@ -579,7 +575,6 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   double seen_ = 1;      // of distances, the share that bounds of the sample left at the last look
   double foreseen_ = 1;  // that they come to leave, by that look
   double foreseen_before_ = 1;   // and by the one before
-  std::int64_t moved_ = 0;       // looks since the bounds of most of the sample were exact
   double lost_ = 0;              // that the first family would have saved, a point
   std::int64_t wait_until_ = 0;  // so many iterations, before bounds are tried again
 };
