@@ -288,12 +288,12 @@ inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
   return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }
 
-/// Fresh bounds leave few distances, later more. The share that they come to leave, by the one that they left when the
-/// centroids had moved `moved` times, at least once, since bounds of small gaps were exact. Let the gap of a point be
-/// what its nearest centroid is nearer than the others. At first only gaps below one movement are used up, later
-/// those of m movements too, every m-th time. If all gaps are equally frequent, the share grows in the mean as the
-/// harmonic numbers, until it reaches the widest gap. Twelve iterations are looked ahead: a change begins with exact
-/// bounds, and movements become smaller.
+/// The share of distances that bounds come to leave, by the one that they left when the centroids had moved `moved`
+/// times, at least once, since the bounds of points with small gaps were exact. The gap of a point is by how much its
+/// nearest centroid is nearer than the next. At first only gaps below one movement are used up, later those of m
+/// movements too, every m-th time. If all gaps are equally frequent, the share grows in the mean as the harmonic
+/// numbers, until it reaches the widest gap. Twelve iterations are looked ahead: a change begins with exact bounds, and
+/// movements become smaller.
 inline double coming_share(double share, std::int64_t moved) {
   const auto harmonic = [](std::int64_t count) {
     double sum = 0;

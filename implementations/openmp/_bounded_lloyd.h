@@ -75,11 +75,19 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   /// The bounds move to these centroids (k x d); labels and computed distances are those of an iteration from there.
   /// By a team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
-    const bool first = fresh_;
-    if (first) std::copy_n(centroids, means_.size(), means_.begin());
+    const bool begins = fresh_;
+    if (begins) std::copy_n(centroids, means_.size(), means_.begin());
     begin_step();
     in_team(threads_ == 1 ? 1 : problem_.threads, [&](int thread, int present) {
-      follow_part(thread, present, first ? nullptr : centroids);
+      const int threads = std::min(threads_, present);
+      const bool works = thread < threads;  // else it waits with the others
+      if (!begins) {
+        if (works) move_centroids<Rules>(thread, threads, centroids);
+        wait(present);
+        if (works) pack(thread, threads, changes());
+        wait(present);
+      }
+      if (works) label(thread, threads);
     });
     bounds_known_ = true;
   }
@@ -88,19 +96,6 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
  private:
-  /// centroids: null in the first call, when the bounds begin at means_.
-  void follow_part(int thread, int present, const float* centroids) {
-    const int threads = std::min(threads_, present);
-    const bool works = thread < threads;  // else it waits with the others
-    if (centroids != nullptr) {
-      if (works) move_centroids<Rules>(thread, threads, centroids);
-      wait(present);
-      if (works) pack(thread, threads, changes());
-      wait(present);
-    }
-    if (works) label(thread, threads);
-  }
-
   static constexpr int kLanes = Lanes<float>::kCount;
   static constexpr int kBatch = 256;  // points whose open ones are collected by group
 

@@ -571,9 +571,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   double tree_share_seen_ = 1;           // of distances, that the tree forms: by neighbourhoods
   double tree_share_ = 1;                // and when it was last at work
   bool again_ = false;                   // there was a run before this one
-  double open_ = 1;      // of points, the share that bytes left so when last at work
-  double seen_ = 1;      // of distances, the share that bounds of the sample left at the last look
-  double foreseen_ = 1;  // that they come to leave, by that look
+  double open_ = 1;              // of points, the share that bytes left so when last at work
+  double seen_ = 1;              // of distances, that bounds of the sample left at the last look
+  double foreseen_ = 1;          // that they come to leave, by that look
   double foreseen_before_ = 1;   // and by the one before
   double lost_ = 0;              // that the first family would have saved, a point
   std::int64_t wait_until_ = 0;  // so many iterations, before bounds are tried again
