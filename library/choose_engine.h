@@ -14,6 +14,7 @@
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
 #include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_kept_memory.h"
 #include "library/engine.h"
 
 namespace kmeans_exact {

@@ -68,6 +68,11 @@ void kmeans_exact_squares_x86_64_v3(const float* points, std::int64_t n, std::in
                                     const float* centroids, std::int64_t k, double* squares);
 void kmeans_exact_squares_x86_64_v4(const float* points, std::int64_t n, std::int64_t d,
                                     const float* centroids, std::int64_t k, double* squares);
+// Gives back the memory that engines keep; one function for each level that is built.
+void kmeans_exact_release_native();
+void kmeans_exact_release_x86_64();
+void kmeans_exact_release_x86_64_v3();
+void kmeans_exact_release_x86_64_v4();
 // For the choice of seeds; one function for each level that is built.
 kmeans::FasterSeeding kmeans_exact_seeding_native();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64();

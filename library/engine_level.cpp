@@ -49,4 +49,6 @@ void KMEANS_EXACT_SQUARES(const float* points, std::int64_t n, std::int64_t d,
   kmeans_exact::squares_between(points, n, d, centroids, k, squares);
 }
 
+void KMEANS_EXACT_RELEASE() { kmeans::openmp::KeptMemory::of_process().give_back(); }
+
 kmeans::FasterSeeding KMEANS_EXACT_SEEDING() { return kmeans::openmp::seeding(); }

@@ -14,4 +14,6 @@ void kmeans_exact_squares_native(const float* points, std::int64_t n, std::int64
   kmeans_exact::squares_between(points, n, d, centroids, k, squares);
 }
 
+void kmeans_exact_release_native() { kmeans::openmp::KeptMemory::of_process().give_back(); }
+
 kmeans::FasterSeeding kmeans_exact_seeding_native() { return kmeans::faster_seeding(); }

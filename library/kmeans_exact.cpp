@@ -248,7 +248,10 @@ void copy_to_or_from_gpu(void* to, const void* from, std::size_t bytes, void* st
   kmeans_exact_gpu::copy(to, from, bytes, stream);
 }
 
-void release_gpu_memory() { kmeans_exact_gpu::release_memory(); }
+void release_memory() {
+  level_of_this_processor().release();
+  kmeans_exact_gpu::release_memory();
+}
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }
 GpuPart gpu_part() { return kmeans_exact_gpu::part(); }

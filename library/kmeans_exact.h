@@ -239,9 +239,9 @@ struct GpuPart {
 };
 GpuPart gpu_part();
 
-/// Gives back the memory that calls on a GPU keep for those that follow: of the GPU's at most a quarter, and
-/// page-locked memory of the host.
-void release_gpu_memory();
+/// Gives back the memory that calls keep for those that follow: of the host at most 128 MiB, of a GPU a quarter, and
+/// page-locked memory.
+void release_memory();
 
 /// Memory of the GPU that has `neighbour`, or else of the first, for callers who have no CUDA of their own.
 /// allocate_on_gpu() throws std::runtime_error where no GPU can be used, as copy_to_or_from_gpu() does.

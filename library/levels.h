@@ -19,6 +19,7 @@ struct Level {
   kmeans::FasterSeeding (*seeding)();
   void (*squares)(const float* points, std::int64_t n, std::int64_t d, const float* centroids,
                   std::int64_t k, double* squares);
+  void (*release)();
   bool (*runs_here)();
 };
 

@@ -9,12 +9,15 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
+
+#include "implementations/openmp/_kept_memory.h"
 
 namespace kmeans::openmp {
 
 /// An array that starts on a cache line, or on a huge page if it is large enough to need some. Its
 /// elements are left uninitialised, so that the thread that writes them first decides where they
-/// live.
+/// live; in the library, the one that did so in an earlier call.
 template <class T>
 class AlignedArray {
  public:
@@ -25,8 +28,7 @@ class AlignedArray {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kLine;
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    data_.reset(static_cast<T*>(std::aligned_alloc(alignment, rounded + kLine * (rounded == 0))));
-    if (data_ == nullptr) throw std::bad_alloc();
+    data_ = hold(memory(alignment, rounded + kLine * (rounded == 0)));
 #if defined(MADV_HUGEPAGE)
     if (alignment == kHugePage) madvise(data_.get(), rounded, MADV_HUGEPAGE);  // a wish: may fail
 #endif
@@ -38,9 +40,26 @@ class AlignedArray {
 
  private:
   struct Free {
-    void operator()(T* data) const { std::free(data); }
+    std::size_t bytes = 0;
+    void operator()(T* data) const { KeptMemory::of_process().give({data, bytes}); }
   };
-  std::unique_ptr<T[], Free> data_;
+  using Held = std::unique_ptr<T[], Free>;
+
+  static Block memory(std::size_t alignment, std::size_t bytes) {
+    KeptMemory& kept = KeptMemory::of_process();
+    const Block block = kept.take(bytes, alignment);
+    if (block.data != nullptr) return block;
+    void* data = std::aligned_alloc(alignment, bytes);
+    if (data == nullptr) {
+      kept.give_back();
+      data = std::aligned_alloc(alignment, bytes);
+    }
+    if (data == nullptr) throw std::bad_alloc();
+    return {data, bytes};
+  }
+  static Held hold(Block block) { return Held(static_cast<T*>(block.data), Free{block.bytes}); }
+
+  Held data_;
 };
 
 /// A value on cache lines of its own, so that threads which write neighbours do not disturb each

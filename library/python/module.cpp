@@ -574,6 +574,6 @@ NB_MODULE(_engine, module) {
     const kmeans_exact::GpuPart part = kmeans_exact::gpu_part();
     return nb::make_tuple(part.built_for, part.gpus);
   });
-  module.def("release_gpu_memory", &kmeans_exact::release_gpu_memory);
+  module.def("release_memory", &kmeans_exact::release_memory);
   module.def("version", &kmeans_exact::version);
 }

@@ -83,7 +83,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         "gpu_part",
         "problem_with_gpu",
         "unit_rows",
-        "release_gpu_memory",
+        "release_memory",
         "allocate_on_gpu",
         "free_on_gpu",
         "gpu_of",

@@ -299,6 +299,30 @@ def test_memory_at_the_peak_of_a_call(
         assert again <= 8 * n + margin
 
 
+KEPT_MEMORY = """
+x = random.normal(size=(60000, 64)).astype("f4")
+ke.lloyd(x[:100], x[:9], iterations=3)  # what is loaded once
+before = field("VmRSS")
+for _ in range(3):
+    ke.lloyd(x, x[:40], iterations=25, threads=2)
+kept = field("VmRSS") - before
+ke.release_memory()
+print(kept, field("VmRSS") - before)
+"""
+
+
+def test_memory_that_calls_keep_is_given_back(package) -> None:
+    run = captured(
+        [sys.executable, "-c", HEAD + PEAK + KEPT_MEMORY],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        check=True,
+    )
+    kept, released = map(int, run.stdout.split())
+    points = 60000 * 64 * 4
+    assert points < kept < 3 * points  # at least a copy
+    assert released < kept - points
+
+
 FIT_MEMORY = """
 n, d, k, iterations = map(int, sys.argv[2:])
 ke.KMeans(2).fit(np.eye(9))  # imports

@@ -42,7 +42,7 @@ __all__ = [
     "lloyd_batch",
     "nearest",
     "problem_with_gpu",
-    "release_gpu_memory",
+    "release_memory",
     "unit_rows",
     "ward_start",
     "ward_start_batch",
@@ -63,9 +63,9 @@ def problem_with_gpu() -> str:
     return _engine.problem_with_gpu()
 
 
-def release_gpu_memory() -> None:
-    """Gives back the memory that calls on a GPU keep for later ones."""
-    _engine.release_gpu_memory()
+def release_memory() -> None:
+    """Gives back the memory that calls keep for later ones: of the host at most 128 MiB, and a GPU's."""
+    _engine.release_memory()
 
 
 class LloydResult(NamedTuple):
