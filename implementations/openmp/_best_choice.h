@@ -36,8 +36,10 @@ inline std::int64_t iterations_or(std::int64_t iterations, std::int64_t expected
 inline constexpr double kMostOpen = 0.6;
 
 /// Brute force of one of many threads takes longer: some share a core, whose multipliers it keeps busy, and all share
-/// memory and clock. Boxes and bounds wait for data most of the time, and lose little. Sixteen of a Xeon's threads.
+/// memory and clock. Bounds wait for data most of the time, and lose little. Sixteen of a Xeon's threads.
 inline double crowded(int threads) { return 1 + 0.3 * std::clamp((threads - 2) / 14.0, 0.0, 1.0); }
+/// The same of boxes where coordinates are few, on the same machine.
+inline double crowded_tree(int threads) { return 2 * crowded(threads) - 1; }
 
 struct FamilyCosts {
   explicit FamilyCosts(const Shape& shape, int with_threads = 2,
@@ -151,7 +153,8 @@ struct FamilyCosts {
   [[nodiscard]] double tree_of_team() const {
     const int used = tree_threads();
     const double barriers = 900.0 * (used - 1);
-    return (tree_of_few() * s.n / used + barriers) * threads / std::max(s.n, 1.0);
+    const double points = crowded_tree(used) * tree_of_few() * s.n / used;
+    return (points + barriers) * threads / std::max(s.n, 1.0);
   }
   /// Each gets several times as much work as its barriers cost.
   [[nodiscard]] int tree_threads() const {
@@ -199,9 +202,12 @@ struct FamilyCosts {
     return 10000 + 5 * s.k * s.d + static_cast<double>(points) * bounded_point(computed, groups);
   }
 
+  /// One thread's, for centroids and sums that a family hands over to another.
+  [[nodiscard]] double handing_over() const { return 3 * s.k * s.d; }
+
   /// One thread's, for the groups that bounds begin with.
   [[nodiscard]] double grouping(bool groups) const {
-    return groups ? 9 * s.k * s.d * std::log2(group_count()) : 0;
+    return groups ? 1.3 * s.k * s.d * std::log2(group_count()) : 0;
   }
 
   /// Of openmp_yinyang, with registers of 16 centroids.
@@ -229,15 +235,16 @@ inline bool surely_tree(const Shape& shape, const std::string& int8_instructions
 
 /// What an iteration of the tree costs in the mean, of what one of the first does: later, fewer nodes change clusters.
 inline double in_long_runs(std::int64_t iterations) {
-  return 1 - 0.2 * std::clamp((static_cast<double>(iterations) - 50) / 150, 0.0, 1.0);
+  return 1 - 0.15 * std::clamp((static_cast<double>(iterations) - 50) / 150, 0.0, 1.0);
 }
 
-/// Does the tree of surely_tree() save more in so many iterations than it takes to set up?
+/// Does the tree of surely_tree() save more in so many iterations than it takes to set up? By a tenth, as costs are
+/// estimates.
 inline bool tree_pays(const Shape& shape, const std::string& int8_instructions, int threads,
                       std::int64_t iterations) {
   const FamilyCosts costs(shape, threads);
   const double brute = crowded(threads) * costs.brute(int8_instructions);
-  const double saved = brute - in_long_runs(iterations) * costs.tree_of_team();
+  const double saved = brute - 1.1 * in_long_runs(iterations) * costs.tree_of_team();
   return static_cast<double>(iterations) * saved > costs.tree_setup();
 }
 
@@ -255,8 +262,8 @@ inline bool boxes_may_pay(const FamilyCosts& costs, double brute, std::int64_t i
   return saved > 1.2 * costs.tree_setup() + 3 * look;
 }
 
-/// Does the tree pay within so many iterations, if it forms the share `computed` of the distances? By a tenth, as costs
-/// are estimates. brute: as above.
+/// Does the tree pay within so many iterations, if it forms the share `computed` of the distances? By a tenth again.
+/// brute: as above.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed,
                          std::int64_t iterations) {
   const double setup = costs.tree_setup() / static_cast<double>(iterations);

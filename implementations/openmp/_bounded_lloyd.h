@@ -65,20 +65,28 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   }
 
   static double bytes(const Shape& shape, double groups, int threads) {
-    const Sizes s = shape;
-    return s.n * (4 * s.d + 4 * 4 + (groups > 1 ? 4 * groups : 0)) + Panels::bytes(s) +
-           Float64Centroids::bytes(s) + 12 * s.k * s.d +
+    return bytes_without_sums(shape, groups) +
            FixedPointSums<float>::bytes(shape, useful_threads(shape, kBatch, threads));
   }
 
  protected:
+  static double bytes_without_sums(const Shape& shape, double groups) {
+    const Sizes s = shape;
+    return s.n * (4 * s.d + 4 * 4 + (groups > 1 ? 4 * groups : 0)) + Panels::bytes(s) +
+           Float64Centroids::bytes(s) + 12 * s.k * s.d;
+  }
+
   /// The bounds move to these centroids (k x d); labels and computed distances are those of an iteration from there.
   /// By a team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
     const bool begins = fresh_;
-    if (begins) std::copy_n(centroids, means_.size(), means_.begin());
+    const int team = threads_ == 1 ? 1 : problem_.threads;
+    if (begins) {
+      std::copy_n(centroids, means_.size(), means_.begin());
+      start(team);
+    }
     begin_step();
-    in_team(threads_ == 1 ? 1 : problem_.threads, [&](int thread, int present) {
+    in_team(team, [&](int thread, int present) {
       const int threads = std::min(threads_, present);
       const bool works = thread < threads;  // else it waits with the others
       if (!begins) {
@@ -100,12 +108,13 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   static constexpr int kBatch = 256;  // points whose open ones are collected by group
 
   void begin_step() override {
-    if (fresh_) start();
+    if (fresh_) start(threads_);
     forget_distances();
   }
 
-  /// What depends on the first centroids; part of the first iteration.
-  void start() {
+  /// What depends on the first centroids; part of the first iteration. A team of `team` threads packs them, where they
+  /// are worth it.
+  void start(int team) {
     const auto [n, d, k, precision] = problem_.shape;
     groups_ = balanced_groups(means_.data(), k, d, group_count_);
     group_of_.resize(k);
@@ -117,7 +126,11 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     travelled_.assign(group_count_, 0.0F);
     largest_drift_.assign(group_count_, 0.0F);
     seen_.clear();
-    pack(0, 1, {});
+    constexpr std::int64_t kWorth = 8192;  // coordinates
+    in_team(k * d < kWorth ? 1 : team, [&](int thread, int present) {
+      const int threads = std::min(threads_, present);
+      if (thread < threads) pack(thread, threads, {});
+    });
     fresh_ = false;
   }
 

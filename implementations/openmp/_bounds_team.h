@@ -47,6 +47,9 @@ class BoundsTeam : public Team<float, OwnMember> {
   using Team<float, OwnMember>::means_;
   using Team<float, OwnMember>::team_;
 
+  /// Does it move the centroids? Else it needs no sums.
+  [[nodiscard]] virtual bool moves_centroids() const { return true; }
+
   /// Memory for `padded` labels. `place` does what else there is to do for a point, on the thread that will
   /// have it.
   template <class Place>
@@ -76,13 +79,14 @@ class BoundsTeam : public Team<float, OwnMember> {
     drift_.resize(k);
     changed_.resize(k);
     float64_centroids_ = Float64Centroids(k, d);
-    sums_ = FixedPointSums<float>(problem, threads);
+    with_sums_ = moves_centroids();
+    if (with_sums_) sums_ = FixedPointSums<float>(problem, threads);
   }
 
   void begin_at(const float* centroids, std::int64_t padded) {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     std::fill_n(labels_.data(), padded, -1);
-    sums_.clear();
+    if (with_sums_) sums_.begin();
     seen_.clear();
   }
 
@@ -119,7 +123,7 @@ class BoundsTeam : public Team<float, OwnMember> {
 
   void relabel(int thread, std::int64_t i, std::int32_t label) {
     if (label == labels_[i]) return;
-    if (!labels_only_) sums_.move(thread, given(i), labels_[i], label);
+    if (with_sums_ && !labels_only_) sums_.move(thread, given(i), labels_[i], label);
     labels_[i] = label;
     team_[thread].value.changed += problem_.counted.counts(i) ? 1 : 0;
   }
@@ -158,6 +162,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   std::vector<char> changed_;         // k, in the last update
   Float64Centroids float64_centroids_;
   FixedPointSums<float> sums_;
+  bool with_sums_ = true;
 };
 
 }  // namespace kmeans::openmp

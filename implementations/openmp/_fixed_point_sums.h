@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "harness/exact_step.h"
 #include "harness/variant.h"
@@ -70,6 +71,11 @@ class FixedPointSums {
     scale_ = exact::power_of_two(s);
     inverse_scale_ = exact::power_of_two(-s);
     clear();
+  }
+
+  /// As clear(); the first time nothing is to be done.
+  void begin() {
+    if (!std::exchange(fresh_, false)) clear();
   }
 
   /// Forgets all points. Each thread clears its own part, which then lies near it.
@@ -334,6 +340,7 @@ class FixedPointSums {
   AlignedArray<char> changed_;       // k, in the last update
   SumParts sum_parts_;               // of weighted points
   SharedSums<T> shared_;
+  bool fresh_ = true;  // nothing has been collected yet
 };
 
 }  // namespace kmeans::openmp

@@ -65,7 +65,7 @@ class TiledLloyd : public Team<T> {
     pack_centroids(0, 1);
     fresh_ = false;
     std::fill(labels_.begin(), labels_.end(), -1);
-    sums_.clear();
+    sums_.begin();
   }
 
   [[nodiscard]] std::optional<Standing> standing() override {

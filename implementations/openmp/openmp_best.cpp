@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_best_sample.h"
 #include "implementations/openmp/_bounded_lloyd.h"
@@ -93,15 +94,16 @@ class Scout final : public BoundedLloyd<BoundRules> {
   using BoundedLloyd::follow;
 
   /// With its points, `shape.n`.
-  static double bytes(const Shape& shape, bool in_groups, int threads) {
+  static double bytes(const Shape& shape, bool in_groups) {
     const double rows = sizeof(float) * static_cast<double>(shape.n * shape.d);
-    return rows + BoundedLloyd::bytes(shape, groups_of(shape, in_groups), threads);
+    return rows + BoundedLloyd::bytes_without_sums(shape, groups_of(shape, in_groups));
   }
 
  private:
   [[nodiscard]] int groups(const Shape& shape) const override {
     return groups_of(shape, in_groups_);
   }
+  [[nodiscard]] bool moves_centroids() const override { return false; }
   static int groups_of(const Shape& shape, bool in_groups) {
     const std::int64_t full = round_up(shape.k, Panels::kWidth) / Panels::kWidth;
     return in_groups ? static_cast<int>(std::min<std::int64_t>(full, kMaxGroups)) : 1;
@@ -128,9 +130,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     iterations_ = 0;
     again_ = false;
     scout_.reset();
+    may_scout_ = !names_.bounded.empty() && scouted() > 0;
     family_ = std::move(earlier);
     begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
-    if (!names_.bounded.empty() && scouts(shape, problem.iterations) > 0) prepare_scout();
   }
 
   void reset(const float* centroids) override {
@@ -141,7 +143,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     tree_share_ = tree_share_seen_;
     again_ = again_ || iterations_ > 0;
     earlier_ = 0;
-    scouting_ = scout_ != nullptr;
+    scouting_ = may_scout_;
     iterations_ = 0;
     looks_ = Looks(iteration_time(), model().grouping(in_groups()));
     seen_ = 1;
@@ -151,7 +153,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     rests_ = false;
     judged_ = false;
     no_bounds_ = false;
-    if (scouting_) scout_->reset(centroids);
+    if (scout_ != nullptr) scout_->reset(centroids);
   }
 
   void step(std::int64_t iterations) override {
@@ -219,9 +221,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return crowded(problem_.threads) * model().settled(bytes_at_work_ ? names_.int8 : "", open_);
   }
   [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
-  [[nodiscard]] std::int64_t scouted() const {
-    return static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
-  }
+  /// Points of the sample.
+  [[nodiscard]] std::int64_t scouted() const { return scouts(problem_.shape, problem_.iterations); }
   /// Of brute force (when points hardly move any more, as soon as that is less) or of the tree, by the clock.
   [[nodiscard]] double iteration_time() const {
     const double barriers = 1500.0 * (problem_.threads - 1);
@@ -278,11 +279,19 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!tree_later_) family_->reset(centroids.data());
   }
 
-  void prepare_scout() {
-    scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.iterations));
-    auto scout = std::make_unique<Scout>(in_groups());
-    scout->setup(part_of_problem(scouted_, problem_.threads));
-    scout_ = std::move(scout);
+  /// Before the first look, which not every run comes to. False: there is no memory for the sample.
+  bool prepare_scout() {
+    if (scout_ != nullptr) return true;
+    try {
+      scouted_ = evenly_spaced(problem_, scouted());
+      auto scout = std::make_unique<Scout>(in_groups());
+      scout->setup(part_of_problem(scouted_, problem_.threads));
+      scout->reset(at_work().centroids());
+      scout_ = std::move(scout);
+    } catch (const std::bad_alloc&) {
+      scouting_ = may_scout_ = false;
+    }
+    return scouting_;
   }
 
   [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points,
@@ -415,8 +424,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// after this, and that begins with the first family.
   [[nodiscard]] double bounded_start() const {
     const FamilyCosts costs = model();
+    const double of_one = costs.handing_over() + costs.grouping(in_groups());
     return (again_ ? first_setup() : 0) + costs.bounded_setup() + costs.bounded_first(in_groups()) +
-           costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
+           of_one * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
   /// When no label has changed, no centroid moves, and all iterations to come are alike: bounds leave open only what
@@ -450,6 +460,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (waits()) return;
     if (!looks_.due(look_time(seen_), 2 * look_time(1))) return;
     if (!bounds_may_pay(asked)) return looks_.break_off();
+    if (!prepare_scout()) return;
     scout_->follow(at_work().centroids());
     const std::int64_t distances = *scout_->computed_distances();
     seen_ = share(distances, scouted());
@@ -515,12 +526,15 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
     std::vector<float> centroids;
     std::vector<std::int32_t> labels;
-    std::vector<std::int64_t> sums;
+    AlignedArray<std::int64_t> sums;
+    std::size_t size = 0;
     try {
       centroids.assign(at_work().centroids(), at_work().centroids() + kd);
       const Standing standing = at_work().standing().value();
       labels.assign(standing.labels.begin(), standing.labels.end());
-      sums.assign(standing.sums.begin(), standing.sums.end());
+      size = standing.sums.size();
+      sums = AlignedArray<std::int64_t>(static_cast<std::int64_t>(size));
+      std::ranges::copy(standing.sums, sums.data());
     } catch (const std::bad_alloc&) {
       return;  // as before
     }
@@ -532,7 +546,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       begin_with(first_name());
       family_->reset(centroids.data());
     }
-    family_->take_over({labels, sums});
+    family_->take_over({labels, {sums.data(), size}});
     lost_ = 0;
     began_ = true;
   }
@@ -553,8 +567,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   std::unique_ptr<Family<float>> family_;  // at work
   std::string name_;
   double brute_cost_ = 0;
-  bool bytes_at_work_ = false;    // as brute force
-  std::unique_ptr<Scout> scout_;  // bounds of scouted_
+  bool bytes_at_work_ = false;  // as brute force
+  bool may_scout_ = false;
+  std::unique_ptr<Scout> scout_;  // bounds of scouted_; null before the first look
   std::vector<float> scouted_;    // points
   bool scouting_ = false;
   Looks looks_;                          // of the scout, since reset
@@ -601,6 +616,6 @@ KMEANS_VARIANT(
       const double handed =
           12.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d) + sums;
       const Shape sample{scouts(s, 0), s.d, s.k, s.precision};
-      const double scout = sample.n == 0 ? 0 : Scout::bytes(sample, prefers_groups(s), threads);
+      const double scout = sample.n == 0 ? 0 : Scout::bytes(sample, prefers_groups(s));
       return one + handed + scout;
     })
