@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/variant.h"
@@ -36,8 +37,17 @@ class BoundsTeam : public Team<float, OwnMember> {
   }
 
   void take_over(const Standing& other) override {
-    std::copy(other.labels.begin(), other.labels.end(), labels_.data());
+    copy_by_team(other.labels, labels_.data(), threads_);
     sums_.take_over(other.sums);
+  }
+
+  [[nodiscard]] const Frame<float>* frame() const override {
+    return frame_.has_value() ? &*frame_ : nullptr;
+  }
+
+  void take_frame(const Frame<float>& other) override {
+    frame_ = other;
+    knows_frame_ = true;
   }
 
  protected:
@@ -59,8 +69,9 @@ class BoundsTeam : public Team<float, OwnMember> {
     const bool same_points = this->knows_points_of(problem);
     this->form_team(problem, threads);
     seen_ = SeenCentroids(threads);
+    const bool knows_frame = std::exchange(knows_frame_, false);
     if (!same_points) {
-      frame_.emplace(problem);
+      if (!knows_frame) frame_.emplace(problem);
       rows_ = AlignedArray<float>(n * d);
       norms_ = AlignedArray<float>(n);
     }
@@ -153,6 +164,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   [[nodiscard]] Changes changes() const { return Changes(changed_.data()); }
 
   std::optional<Frame<float>> frame_;
+  bool knows_frame_ = false;   // before setup
   SeenCentroids seen_;         // by the threads that packed them
   AlignedArray<float> rows_;   // n x d, in the frame
   AlignedArray<float> norms_;  // n

@@ -7,10 +7,13 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -139,6 +142,17 @@ void for_parts(int parts, int threads, const Work& work) {
     for (int part = thread * parts / present; part < (thread + 1) * parts / present; ++part) {
       work(part);
     }
+  });
+}
+
+/// By a team of up to so many threads, where they are many.
+template <class T>
+void copy_by_team(std::span<const T> from, T* to, int threads) {
+  constexpr std::size_t kWorth = std::size_t{1} << 18;  // bytes
+  const auto count = static_cast<std::int64_t>(from.size());
+  in_team(from.size_bytes() < kWorth ? 1 : threads, [&](int thread, int present) {
+    const std::int64_t begin = count * thread / present;
+    std::copy(from.begin() + begin, from.begin() + count * (thread + 1) / present, to + begin);
   });
 }
 

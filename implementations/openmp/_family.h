@@ -20,6 +20,9 @@ struct Standing {
   std::span<const std::int64_t> sums;
 };
 
+template <class T>
+struct Frame;
+
 using kmeans::Stopped;
 using kmeans::Stopping;
 using kmeans::Stops;
@@ -31,6 +34,11 @@ class Family : public Variant<T>, public Stops<T> {
 
   /// After reset(): points need not be summed again. A family that has no use for it begins without.
   virtual void take_over(const Standing& /*other*/) {}
+
+  /// The change of coordinates that it has formed in setup(), or null; and one of the same problem that another has,
+  /// before setup().
+  [[nodiscard]] virtual const Frame<T>* frame() const { return nullptr; }
+  virtual void take_frame(const Frame<T>& /*other*/) {}
 
   /// Of a filter before float32: the share of the points that it left open in the last iteration.
   [[nodiscard]] virtual std::optional<double> open_share() const { return std::nullopt; }

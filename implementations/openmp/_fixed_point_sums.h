@@ -91,7 +91,7 @@ class FixedPointSums {
   /// After clear(): the sums of others of the same problem, as they were after an update. The next one has to be
   /// given the centroids of that.
   void take_over(std::span<const std::int64_t> totals) {
-    std::copy(totals.begin(), totals.end(), part(threads_));
+    copy_by_team(totals, part(threads_), threads_);
   }
   /// All that has been gathered.
   [[nodiscard]] std::span<const std::int64_t> totals() const {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/variant.h"
@@ -47,7 +48,7 @@ class TiledLloyd : public Team<T> {
     points_per_tile_ = tile_points<T>(group_size);
     kernel_ = tile_kernel<T, kFiltered>(group_size);
     this->form_team(problem, useful_threads(shape, points_per_tile_, problem.threads));
-    if (!same_points) frame_.emplace(problem);
+    if (!std::exchange(knows_frame_, false) && !same_points) frame_.emplace(problem);
     if (!same_tiles) {
       points_ = PackedPoints<T>(round_up(shape.n, points_per_tile_) / points_per_tile_, shape.d,
                                 points_per_tile_, kFiltered);
@@ -73,8 +74,17 @@ class TiledLloyd : public Team<T> {
   }
 
   void take_over(const Standing& other) override {
-    std::copy(other.labels.begin(), other.labels.end(), labels_.data());
+    copy_by_team(other.labels, labels_.data(), threads_);
     sums_.take_over(other.sums);
+  }
+
+  [[nodiscard]] const Frame<T>* frame() const override {
+    return frame_.has_value() ? &*frame_ : nullptr;
+  }
+
+  void take_frame(const Frame<T>& other) override {
+    frame_ = other;
+    knows_frame_ = true;
   }
 
  protected:
@@ -141,6 +151,7 @@ class TiledLloyd : public Team<T> {
   int points_per_tile_ = 0;
   PackedPoints<T> points_;
   std::optional<Frame<T>> frame_;
+  bool knows_frame_ = false;  // before setup
   // For a variant that labels in another way than label_tiles():
   PackedCentroids<T> centroids_;
   FixedPointSums<T> sums_;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "implementations/openmp/_bounded_lloyd.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
+#include "implementations/openmp/_packed.h"
 
 namespace {
 
@@ -250,11 +252,13 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return begins_with_tree() ? names_.tree : names_.brute;
   }
 
-  void begin_with(const std::string& name) {
+  /// `frame`: of this problem, if another family has it.
+  void begin_with(const std::string& name, const Frame<float>* frame = nullptr) {
     auto family = std::exchange(family_, nullptr);
     if (!family || name != name_) {
       family.reset();  // before another takes memory
       family = make_family(name);
+      if (frame != nullptr) family->take_frame(*frame);
     }
     family->setup(problem_);
     family_ = std::move(family);
@@ -525,30 +529,36 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void go_on_with(const std::string& name) {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
     std::vector<float> centroids;
-    std::vector<std::int32_t> labels;
+    std::optional<Frame<float>> frame;
+    AlignedArray<std::int32_t> labels;
     AlignedArray<std::int64_t> sums;
-    std::size_t size = 0;
+    Standing handed;
     try {
+      if (at_work().frame() != nullptr) frame = *at_work().frame();
       centroids.assign(at_work().centroids(), at_work().centroids() + kd);
       const Standing standing = at_work().standing().value();
-      labels.assign(standing.labels.begin(), standing.labels.end());
-      size = standing.sums.size();
-      sums = AlignedArray<std::int64_t>(static_cast<std::int64_t>(size));
-      std::ranges::copy(standing.sums, sums.data());
+      handed = {own_copy(standing.labels, labels), own_copy(standing.sums, sums)};
     } catch (const std::bad_alloc&) {
       return;  // as before
     }
     try {
-      begin_with(name);
+      begin_with(name, frame ? &*frame : nullptr);
       family_->reset(centroids.data());
     } catch (const std::bad_alloc&) {
       if (name == first_name()) throw;
-      begin_with(first_name());
+      begin_with(first_name(), frame ? &*frame : nullptr);
       family_->reset(centroids.data());
     }
-    family_->take_over({labels, {sums.data(), size}});
+    family_->take_over(handed);
     lost_ = 0;
     began_ = true;
+  }
+
+  template <class T>
+  std::span<const T> own_copy(std::span<const T> values, AlignedArray<T>& own) const {
+    own = AlignedArray<T>(static_cast<std::int64_t>(values.size()));
+    copy_by_team(values, own.data(), problem_.threads);
+    return {own.data(), values.size()};
   }
 
   /// To the first family. Bounds are tried again when it has made as many iterations as there have been: if the
