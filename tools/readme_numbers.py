@@ -226,8 +226,8 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
 
 
 def peers(machines: Machines, block: dict[str, Any]) -> str:
-    """The fastest exact variant and the fastest library, or each of `libraries`: a row
-    for each shape of the run, or of `shapes`; what is said of all is said of the run."""
+    """The fastest exact variant and each of `libraries`, or the fastest of all: a row for each
+    shape of the run, or of `shapes`; what is said of all is then said of the run."""
     result = machines.result(block["machine"], block["experiment"])
     exact, wanted = _exact_times(result), block.get("libraries")
     shapes = dict.fromkeys(cell.shape for cell in result.cells)
@@ -237,7 +237,7 @@ def peers(machines: Machines, block: dict[str, Any]) -> str:
     rows, gains, used = [], [], []
     for shape in shapes:
         own = exact.get(shape)
-        if own is None or own.seconds is None:
+        if own is None or own.seconds is None or (wanted and shape not in chosen):
             continue
         sizes = [count(size) for size in shape]
         first = [*sizes, seconds(own.seconds.mid), f"`{own.variant}`"]
