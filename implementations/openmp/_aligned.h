@@ -5,11 +5,9 @@
 
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
-#include <utility>
 
 #include "implementations/openmp/_kept_memory.h"
 
@@ -23,12 +21,13 @@ class AlignedArray {
  public:
   AlignedArray() = default;
   explicit AlignedArray(std::int64_t count) {
-    constexpr std::size_t kLine = 64;
-    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    constexpr std::size_t kLine = KeptMemory::kLine;
+    constexpr std::size_t kHugePage = KeptMemory::kHugePage;
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kLine;
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    data_ = hold(memory(alignment, rounded + kLine * (rounded == 0)));
+    const Block block = KeptMemory::of_process().take(rounded + kLine * (rounded == 0), alignment);
+    data_ = Held(static_cast<T*>(block.data), Free{block});
 #if defined(MADV_HUGEPAGE)
     if (alignment == kHugePage) madvise(data_.get(), rounded, MADV_HUGEPAGE);  // a wish: may fail
 #endif
@@ -40,24 +39,10 @@ class AlignedArray {
 
  private:
   struct Free {
-    std::size_t bytes = 0;
-    void operator()(T* data) const { KeptMemory::of_process().give({data, bytes}); }
+    Block block;
+    void operator()(T* /*data*/) const { KeptMemory::of_process().give(block); }
   };
   using Held = std::unique_ptr<T[], Free>;
-
-  static Block memory(std::size_t alignment, std::size_t bytes) {
-    KeptMemory& kept = KeptMemory::of_process();
-    const Block block = kept.take(bytes, alignment);
-    if (block.data != nullptr) return block;
-    void* data = std::aligned_alloc(alignment, bytes);
-    if (data == nullptr) {
-      kept.give_back();
-      data = std::aligned_alloc(alignment, bytes);
-    }
-    if (data == nullptr) throw std::bad_alloc();
-    return {data, bytes};
-  }
-  static Held hold(Block block) { return Held(static_cast<T*>(block.data), Free{block.bytes}); }
 
   Held data_;
 };

@@ -18,15 +18,16 @@
 
 #include "harness/support/parallel.h"
 #include "harness/variant.h"
+#include "implementations/openmp/_kept_memory.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
 
 /// `count` points, evenly spaced over all; `between`: those halfway to the next ones.
-inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int64_t count,
-                                        bool between = false) {
+inline KeptVector<float> evenly_spaced(const Problem<float>& problem, std::int64_t count,
+                                       bool between = false) {
   const auto [n, d, k, precision] = problem.shape;
-  std::vector<float> points;
+  KeptVector<float> points;
   points.reserve(count * d);
   for (std::int64_t place = 0; place < count; ++place) {
     const float* row = problem.points + (2 * place + (between ? 1 : 0)) * n / (2 * count) * d;
@@ -151,7 +152,7 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
 /// Neighbourhoods of four to eight points, 128 points each: the boxes about few of the points are as small there as
 /// those about all. Every point that is looked through costs a distance.
 template <class Team>
-std::vector<float> neighbourhoods(const Problem<float>& problem, const Team& in_team) {
+KeptVector<float> neighbourhoods(const Problem<float>& problem, const Team& in_team) {
   constexpr std::int64_t kNeighbours = 128;
   const auto [n, d, k, precision] = problem.shape;
   const std::int64_t count =
@@ -160,7 +161,7 @@ std::vector<float> neighbourhoods(const Problem<float>& problem, const Team& in_
   for (std::int64_t place = 0; place < count; ++place) {
     centres.push_back((2 * place + 1) * n / (2 * count));
   }
-  std::vector<float> points;
+  KeptVector<float> points;
   for (const auto& rows : nearest_rows(problem, centres, kNeighbours, in_team)) {
     for (const std::int64_t near : rows) {
       const float* row = problem.points + near * d;

@@ -169,9 +169,9 @@ class BoundsTeam : public Team<float, OwnMember> {
   AlignedArray<float> rows_;   // n x d, in the frame
   AlignedArray<float> norms_;  // n
   AlignedArray<std::int32_t> labels_;
-  std::vector<float> centroid_rows_;  // k x d, in the frame
-  std::vector<float> drift_;          // k, in the frame, in the last update
-  std::vector<char> changed_;         // k, in the last update
+  KeptVector<float> centroid_rows_;  // k x d, in the frame
+  std::vector<float> drift_;         // k, in the frame, in the last update
+  std::vector<char> changed_;        // k, in the last update
   Float64Centroids float64_centroids_;
   FixedPointSums<float> sums_;
   bool with_sums_ = true;

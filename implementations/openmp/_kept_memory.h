@@ -5,32 +5,40 @@
 #pragma once
 
 #include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "harness/support/crews_work.h"
 
 namespace kmeans::openmp {
 
-/// Memory of std::aligned_alloc().
+/// Some memory.
 struct Block {
   void* data = nullptr;
-  std::size_t bytes = 0;
+  std::byte* begin = nullptr;  ///< Of the pages that it is on; null: it is std::aligned_alloc()'s.
+  std::size_t bytes = 0;       ///< Of these pages.
 };
 
-/// Blocks that were freed, for who asks for as much again. One that does not suit makes place for what is asked of the
-/// system, so a call's peak is hardly higher than if nothing were kept.
+/// Pages that are free, for who asks next. Neighbours are joined, so what one family leaves serves another whose arrays
+/// have other sizes. Where none suits, free ones are returned for those that the system gives: a call's peak is hardly
+/// higher than if nothing were kept.
 class KeptMemory {
  public:
-  static constexpr std::size_t kMost = std::size_t{128} << 20;  ///< Bytes of all.
-  static constexpr std::size_t kFewest = std::size_t{256}
-                                         << 10;  ///< Of one: smaller ones the allocator keeps.
+  static constexpr std::size_t kMost = std::size_t{128} << 20;  ///< Bytes free.
+  static constexpr std::size_t kFewest = std::size_t{32}
+                                         << 10;  ///< Of a block: smaller ones the allocator keeps.
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
   /// Never destroyed, since others may still give blocks back then.
   static KeptMemory& of_process() {
@@ -38,71 +46,167 @@ class KeptMemory {
     return *kept;
   }
 
-  /// A block of at least so many bytes, and at most twice as many; or none. `alignment`: a power of two.
+  /// `alignment`: kLine or kHugePage, of which `bytes` is a multiple. Throws std::bad_alloc.
   Block take(std::size_t bytes, std::size_t alignment) {
-    if (bytes < kFewest || !at_work()) return {};
-    const std::lock_guard lock(mutex_);
-    auto best = blocks_.end();
-    for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
-      const bool suits = block->bytes >= bytes && block->bytes <= 2 * bytes &&
-                         reinterpret_cast<std::uintptr_t>(block->data) % alignment == 0;
-      if (suits && (best == blocks_.end() || block->bytes < best->bytes)) best = block;
+    for (const bool again : {false, true}) {
+      const bool kept = bytes >= kFewest && at_work();
+      const Block block =
+          kept ? take_pages(bytes, alignment) : Block{.data = std::aligned_alloc(alignment, bytes)};
+      if (block.data != nullptr) return block;
+      if (!again) give_back();
     }
-    if (best == blocks_.end()) {
-      free_oldest(bytes);
-      return {};
-    }
-    const Block taken = *best;
-    blocks_.erase(best);
-    held_ -= taken.bytes;
-    return taken;
+    throw std::bad_alloc();
   }
 
-  /// Keeps or frees it.
-  void give(Block block) {
-    if (block.bytes < kFewest || block.bytes > kMost || !at_work()) return std::free(block.data);
+  void give(const Block& block) {
+    if (block.begin == nullptr) return std::free(block.data);
+    if (process_ != ::getpid() || block.bytes > kMost) {
+      munmap(block.begin, block.bytes);
+      return;
+    }
     const std::lock_guard lock(mutex_);
-    const std::size_t all = held_ + block.bytes;
-    if (all > kMost) free_oldest(all - kMost);
-    blocks_.push_back(block);
-    held_ += block.bytes;
+    try {
+      join(block.begin, block.bytes);
+    } catch (const std::bad_alloc&) {
+      munmap(block.begin, block.bytes);
+    }
+    while (held_ > kMost) unmap_largest();
   }
 
-  /// Frees all, for other programs too.
+  /// Returns all to the system, for other programs too.
   void give_back() {
     if (process_ != ::getpid()) return;
     const std::lock_guard lock(mutex_);
-    free_oldest(held_);
+    while (!free_.empty()) unmap_largest();
 #if defined(__GLIBC__)
     malloc_trim(0);
 #endif
   }
 
-  /// Bytes.
+  /// Free bytes.
   [[nodiscard]] std::size_t held() {
     const std::lock_guard lock(mutex_);
     return held_;
   }
 
  private:
+  using Ranges = std::map<std::byte*, std::size_t>;
+
   /// Not in a forked child, where another thread may have had the lock for ever.
   [[nodiscard]] bool at_work() const { return crews_work() && process_ == ::getpid(); }
 
-  void free_oldest(std::size_t bytes) {
-    std::size_t freed = 0;
-    auto block = blocks_.begin();
-    for (; block != blocks_.end() && freed < bytes; ++block) {
-      freed += block->bytes;
-      std::free(block->data);
+  /// Arrays that are read together begin at different places in their pages: else they would meet in the same lines of
+  /// the caches.
+  Block take_pages(std::size_t bytes, std::size_t alignment) {
+    const std::lock_guard lock(mutex_);
+    constexpr std::size_t kPlaces = 16;
+    const std::size_t place = alignment == kHugePage ? 0 : next_place_++ % kPlaces * 4 * kLine;
+    const std::size_t wanted = rounded(bytes + place, page_);
+    auto best = best_of(wanted, alignment);
+    if (best == free_.end()) {
+      for (std::size_t before = held_; !free_.empty() && before - held_ < wanted;) unmap_largest();
+      std::byte* const fresh = map(rounded(wanted, kHugePage));
+      if (fresh == nullptr) return {};
+      join(fresh, rounded(wanted, kHugePage));
+      best = best_of(wanted, alignment);
     }
-    blocks_.erase(blocks_.begin(), block);
-    held_ -= freed;
+    std::byte* const begin = aligned(best->first, alignment);
+    cut(best, begin, wanted);
+    return {begin + place, begin, wanted};
+  }
+
+  [[nodiscard]] Ranges::iterator best_of(std::size_t bytes, std::size_t alignment) {
+    auto best = free_.end();
+    for (auto range = free_.begin(); range != free_.end(); ++range) {
+      const auto gap = static_cast<std::size_t>(aligned(range->first, alignment) - range->first);
+      const bool suits = range->second >= gap + bytes;
+      if (suits && (best == free_.end() || range->second < best->second)) best = range;
+    }
+    return best;
+  }
+
+  /// On huge pages; null: there are no more.
+  static std::byte* map(std::size_t bytes) {
+    void* const data = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return nullptr;
+    auto* const begin = static_cast<std::byte*>(data);
+    std::byte* const first = aligned(begin, kHugePage);
+    if (first != begin) munmap(begin, first - begin);
+    munmap(first + bytes, begin + kHugePage - first);
+    return first;
+  }
+
+  void join(std::byte* begin, std::size_t bytes) {
+    auto range = free_.emplace(begin, bytes).first;
+    held_ += bytes;
+    if (const auto next = std::next(range); next != free_.end() && begin + bytes == next->first) {
+      range->second += next->second;
+      free_.erase(next);
+    }
+    if (range == free_.begin()) return;
+    const auto before = std::prev(range);
+    if (before->first + before->second != begin) return;
+    before->second += range->second;
+    free_.erase(range);
+  }
+
+  void cut(Ranges::iterator range, std::byte* begin, std::size_t bytes) {
+    const auto gap = static_cast<std::size_t>(begin - range->first);
+    const std::size_t behind = range->second - gap - bytes;
+    if (behind > 0) free_.emplace(begin + bytes, behind);
+    held_ -= bytes;
+    range->second = gap;
+    if (gap == 0) free_.erase(range);
+  }
+
+  void unmap_largest() {
+    const auto smaller = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const auto range = std::max_element(free_.begin(), free_.end(), smaller);
+    munmap(range->first, range->second);
+    held_ -= range->second;
+    free_.erase(range);
+  }
+
+  static std::size_t rounded(std::size_t bytes, std::size_t to) {
+    return (bytes + to - 1) / to * to;
+  }
+  static std::byte* aligned(std::byte* address, std::size_t to) {
+    return address + (to - reinterpret_cast<std::uintptr_t>(address) % to) % to;
   }
 
   const pid_t process_ = ::getpid();
+  const std::size_t page_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::mutex mutex_;
-  std::vector<Block> blocks_;  // the oldest first
+  Ranges free_;
   std::size_t held_ = 0;
+  std::size_t next_place_ = 0;
 };
+
+/// Of std::vector, for what grows with n or k d.
+template <class T>
+struct KeptAllocator {
+  using value_type = T;
+
+  KeptAllocator() = default;
+  template <class U>
+  KeptAllocator(const KeptAllocator<U>& /*other*/) {}  // NOLINT: as allocators convert
+
+  T* allocate(std::size_t count) {
+    const std::size_t bytes = (count * sizeof(T) + KeptMemory::kLine - 1) / KeptMemory::kLine;
+    const Block block =
+        KeptMemory::of_process().take((bytes + 1) * KeptMemory::kLine, KeptMemory::kLine);
+    ::new (block.data) Block(block);  // on a line of its own
+    return reinterpret_cast<T*>(static_cast<std::byte*>(block.data) + KeptMemory::kLine);
+  }
+  void deallocate(T* values, std::size_t /*count*/) {
+    auto* const block = reinterpret_cast<std::byte*>(values) - KeptMemory::kLine;
+    KeptMemory::of_process().give(*reinterpret_cast<Block*>(block));
+  }
+
+  friend bool operator==(const KeptAllocator&, const KeptAllocator&) { return true; }
+};
+template <class T>
+using KeptVector = std::vector<T, KeptAllocator<T>>;
 
 }  // namespace kmeans::openmp

@@ -155,7 +155,7 @@ class TiledLloyd : public Team<T> {
   // For a variant that labels in another way than label_tiles():
   PackedCentroids<T> centroids_;
   FixedPointSums<T> sums_;
-  std::vector<std::int32_t> labels_;  // n, padded to whole tiles
+  KeptVector<std::int32_t> labels_;  // n, padded to whole tiles
 
  private:
   void label(int thread, int threads) final {

@@ -35,7 +35,7 @@ struct Frame {
     const std::int64_t d = problem.shape.d;
     // The mean, summed in parts whose number does not depend on the threads: nor do its bits.
     constexpr int kParts = 64;
-    std::vector<double> parts(kParts * d, 0.0);
+    KeptVector<double> parts(kParts * d, 0.0);
     const double weight = 1.0 / static_cast<double>(n);
     for_parts(kParts, problem.threads, [&](int part) {
       const Range range = part_of(n, part, kParts);

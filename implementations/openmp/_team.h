@@ -19,6 +19,7 @@
 #include "implementations/openmp/_breaks.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
+#include "implementations/openmp/_kept_memory.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
@@ -120,7 +121,7 @@ class Team : public Family<T> {
   int threads_ = 1;
   bool labels_only_ = false;  // label() need not bring the sums to date
   Breaks breaks_;             // only while that is so
-  std::vector<T> means_;      // k x d, the centroids as the caller sees them
+  KeptVector<T> means_;       // k x d, the centroids as the caller sees them
   std::vector<Padded<OwnMember>> team_;
 
  private:
@@ -128,7 +129,7 @@ class Team : public Family<T> {
 
   Barrier barrier_;
   Stopped stopped_;
-  std::vector<T> before_;       // the means before they moved; only where that is looked at
+  KeptVector<T> before_;        // the means before they moved; only where that is looked at
   std::vector<double> shifts_;  // k, the squares by which a cluster's has
 
   void iterate(int thread, int threads, const Stopping& when, std::int64_t iterations) {

@@ -298,8 +298,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return scouting_;
   }
 
-  [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points,
-                                               int threads) const {
+  [[nodiscard]] Problem<float> part_of_problem(const KeptVector<float>& points, int threads) const {
     Problem<float> part = problem_;
     part.shape.n = static_cast<std::int64_t>(points.size()) / problem_.shape.d;
     part.points = points.data();
@@ -339,8 +338,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return costs.bytes_look(names_.int8, points) < kShare * all / problem_.threads;
   }
   [[nodiscard]] double open_in_bytes() const {
-    const std::vector<float> some = evenly_spaced(problem_, points_in_bytes(), true);
-    const std::vector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
+    const KeptVector<float> some = evenly_spaced(problem_, points_in_bytes(), true);
+    const KeptVector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
     const auto bytes = make_family("openmp_int8");
     bytes->setup(part_of_problem(some, 1));
     bytes->reset(centroids.data());
@@ -374,8 +373,8 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       return names_.tree.clear();
     }
     const auto team = [](int threads, const auto& work) { in_team(threads, work); };
-    const std::vector<float> neighbours = neighbourhoods(problem_, team);
-    const std::vector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
+    const KeptVector<float> neighbours = neighbourhoods(problem_, team);
+    const KeptVector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
     const auto boxes = make_family(names_.tree);
     boxes->setup(part_of_problem(neighbours, 1));
     boxes->reset(centroids.data());
@@ -528,7 +527,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   /// for bounds, the first family goes on until the next run.
   void go_on_with(const std::string& name) {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
-    std::vector<float> centroids;
+    KeptVector<float> centroids;
     std::optional<Frame<float>> frame;
     AlignedArray<std::int32_t> labels;
     AlignedArray<std::int64_t> sums;
@@ -580,7 +579,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   bool bytes_at_work_ = false;  // as brute force
   bool may_scout_ = false;
   std::unique_ptr<Scout> scout_;  // bounds of scouted_; null before the first look
-  std::vector<float> scouted_;    // points
+  KeptVector<float> scouted_;     // points
   bool scouting_ = false;
   Looks looks_;                          // of the scout, since reset
   bool began_ = false;                   // the family at work has made no iteration
