@@ -63,6 +63,10 @@ class Crew {
   }
 
  private:
+  /// Nanoseconds that threads spin between two parts of a call, while one of them has work of its own: to wake all
+  /// takes longer than that.
+  static constexpr std::int64_t kBetweenParts = 200'000;
+
   /// Something that one thread waits for and another gives.
   class Ticket {
    public:
@@ -72,7 +76,7 @@ class Crew {
     }
     void take() {
       const auto there = [&] { return given_.load(std::memory_order_acquire) != taken_; };
-      if (!spins(Patience::kShort, there)) {
+      if (!spins(kBetweenParts, there)) {
         asleep_.store(true, std::memory_order_seq_cst);
         while (given_.load(std::memory_order_seq_cst) == taken_) sleep_while(given_, taken_);
         asleep_.store(false, std::memory_order_relaxed);
