@@ -306,9 +306,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     const Range clusters = part_of(k, thread, threads);
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
       if (!changes.of(j)) continue;
-      for (std::int64_t t = 0; t < d; ++t) {
-        centroid_rows_[j * d + t] = frame_->apply(means_[j * d + t], t);
-      }
+      frame_->apply(means_.data() + j * d, 0, d, centroid_rows_.data() + j * d);
     }
     const Range groups = part_of(group_count_, thread, threads);
     for (std::int64_t g = groups.begin; g < groups.end; ++g) {

@@ -108,8 +108,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   /// A row (d) in the frame; its norm, never too short.
   float place_in_frame(const float* given, float* row) const {
     const std::int64_t d = problem_.shape.d;
-    const Frame<float>& frame = *frame_;
-    for (std::int64_t t = 0; t < d; ++t) row[t] = frame.apply(given[t], t);
+    frame_->apply(given, 0, d, row);
     // Sums that do not wait for one another.
     std::array<double, 8> sums{};
     constexpr auto kSums = static_cast<std::int64_t>(sums.size());

@@ -85,12 +85,12 @@ class Int8Points {
   static double radius_of(const Problem<float>& problem, const Frame<float>& frame, Range points) {
     const std::int64_t d = problem.shape.d;
     std::vector<double> point(d);
-    double radius = 0;
+    double squares = 0;
     for (std::int64_t i = points.begin; i < points.end; ++i) {
       to_frame(problem.points + i * d, frame, d, point.data());
-      radius = std::max(radius, extent_of(point.data(), d).norm);
+      squares = std::max(squares, squares_of(point.data(), d));
     }
-    return radius;
+    return std::sqrt(squares);
   }
 
   void pack(const Problem<float>& problem, const Frame<float>& frame, Range blocks) {
@@ -103,15 +103,16 @@ class Int8Points {
         // Padding repeats the last point; nobody looks at it.
         const std::int64_t i = std::min(n_ - 1, block * kInt8Points + p);
         to_frame(problem.points + i * d, frame, d, point.data());
-        quantise_point(point.data(), d, radius_, p, out, terms_[block], {}, bytes_);
-        if (has_rows() && block * kInt8Points + p < n_) pack_row(point.data(), d, i);
+        const Int8Extent extent = extent_of(point.data(), d);
+        quantise_point(point.data(), d, extent, radius_, p, out, terms_[block], {}, bytes_);
+        if (has_rows() && block * kInt8Points + p < n_) pack_row(point.data(), d, extent.norm, i);
       }
     }
   }
 
-  void pack_row(const double* point, std::int64_t d, std::int64_t i) {
+  void pack_row(const double* point, std::int64_t d, double norm, std::int64_t i) {
     std::int16_t* out = rows_.data() + i * row_;
-    quantise_int16_point(point, d, extent_of(point, d).norm, radius_, out, row_terms_[i]);
+    quantise_int16_point(point, d, norm, radius_, out, row_terms_[i]);
     std::fill(out + d, out + row_, std::int16_t{0});
   }
 

@@ -9,6 +9,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "implementations/openmp/_int8_layout.h"
 
@@ -59,8 +64,13 @@ typedef std::int32_t EightInts __attribute__((vector_size(32)));
     std::memcpy(&eight, coordinates, sizeof eight);
     return;
   }
+#if defined(__AVX512F__)
+  const auto lanes = static_cast<__mmask8>((1U << left) - 1);
+  eight = reinterpret_cast<EightDoubles>(_mm512_maskz_loadu_pd(lanes, coordinates));
+#else
   eight = EightDoubles{};
-  std::memcpy(&eight, coordinates, static_cast<std::size_t>(left) * sizeof(double));
+  for (std::int64_t u = 0; u < left; ++u) eight[u] = coordinates[u];
+#endif
 }
 
 /// To the nearest integers, ties to even; of numbers below 2^50.
@@ -69,10 +79,14 @@ typedef std::int32_t EightInts __attribute__((vector_size(32)));
   eight = (eight + kLastBitIsOne) - kLastBitIsOne;
 }
 
-template <class V>
-[[gnu::always_inline]] inline auto sum_of_eight(const V& eight) {
-  return ((eight[0] + eight[4]) + (eight[2] + eight[6])) +
-         ((eight[1] + eight[5]) + (eight[3] + eight[7]));
+/// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), or with another `join`.
+template <class V, class Join = std::plus<>>
+[[gnu::always_inline]] inline auto sum_of_eight(const V& eight, const Join& join = {}) {
+  const auto four = join(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
+                         __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+  const auto two =
+      join(__builtin_shufflevector(four, four, 0, 1), __builtin_shufflevector(four, four, 2, 3));
+  return join(two[0], two[1]);
 }
 
 inline Int8Extent extent_of(const double* coordinates, std::int64_t d) {
@@ -85,10 +99,19 @@ inline Int8Extent extent_of(const double* coordinates, std::int64_t d) {
     largest = size > largest ? size : largest;
     squares += x * x;
   }
-  Int8Extent extent;
-  for (int lane = 0; lane < 8; ++lane) extent.largest = std::max(extent.largest, largest[lane]);
-  extent.norm = std::sqrt(sum_of_eight(squares));
-  return extent;
+  const auto larger = [](const auto& a, const auto& b) { return a > b ? a : b; };
+  return {sum_of_eight(largest, larger), std::sqrt(sum_of_eight(squares))};
+}
+
+/// The square of the norm.
+inline double squares_of(const double* coordinates, std::int64_t d) {
+  EightDoubles squares{};
+  for (std::int64_t t = 0; t < d; t += 8) {
+    EightDoubles x;
+    load_eight(coordinates + t, d - t, x);
+    squares += x * x;
+  }
+  return sum_of_eight(squares);
 }
 
 /// A step so large that bytes lie within `most` and their vector within 1340, so that |u.q| < 1.8e6.
@@ -142,13 +165,12 @@ inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step,
   return {sum_of_eight(squares), sum_of_eight(residual), sum_of_eight(sum)};
 }
 
-/// Point p of a block (words x kInt8Points, zeroed): its bytes and terms.
-inline void quantise_point(const double* coordinates, std::int64_t d, double radius, int p,
-                           std::uint32_t* block, Int8PointTerms& terms,
+/// Point p of a block (words x kInt8Points, zeroed): its bytes and terms. `extent`: the point's.
+inline void quantise_point(const double* coordinates, std::int64_t d, const Int8Extent& extent,
+                           double radius, int p, std::uint32_t* block, Int8PointTerms& terms,
                            const Int8Rounding& rounding = {},
                            const Int8Bytes& bytes = kInt8Unsigned) {
-  const double wanted =
-      int8_step(extent_of(coordinates, d), d, least_point_step(radius), bytes.most);
+  const double wanted = int8_step(extent, d, least_point_step(radius), bytes.most);
   terms.rate[p] = static_cast<float>(0.5 / wanted);
   const double step = 0.5 / static_cast<double>(terms.rate[p]);  // as the filter has it
   const Int8Loss loss =

@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "harness/variant.h"
@@ -65,7 +68,53 @@ struct Frame {
     const T rounded = static_cast<T>(moved);
     return std::abs(rounded) < std::numeric_limits<T>::min() ? T{0} : rounded;
   }
+
+  /// The same of `count` coordinates from t on, eight at a time.
+  void apply(const T* from, std::int64_t t, std::int64_t count, T* to) const {
+    std::int64_t u = 0;
+    if constexpr (sizeof(T) == 4) {
+      typedef T Eight __attribute__((vector_size(32)));
+      typedef double EightDoubles __attribute__((vector_size(64)));
+      for (; u + 8 <= count; u += 8) {
+        Eight given;
+        EightDoubles shifts;
+        std::memcpy(&given, from + u, sizeof given);
+        std::memcpy(&shifts, shift.data() + t + u, sizeof shifts);
+        const auto moved = (__builtin_convertvector(given, EightDoubles) - shifts) * scale;
+        Eight rounded = __builtin_convertvector(moved, Eight);
+        const Eight size = rounded < 0 ? -rounded : rounded;
+        rounded = size < std::numeric_limits<T>::min() ? Eight{} : rounded;
+        std::memcpy(to + u, &rounded, sizeof rounded);
+      }
+    }
+    for (; u < count; ++u) to[u] = apply(from[u], t + u);
+  }
 };
+
+/// Of two rows of a square, the blocks of kBlock coordinates next to its diagonal change places.
+template <int kBlock, class V, std::size_t... kPlaces>
+[[gnu::always_inline]] inline void swap_blocks(V& upper, V& lower,
+                                               std::index_sequence<kPlaces...> /*places*/) {
+  constexpr std::size_t kLanes = sizeof...(kPlaces);
+  const V turned = __builtin_shufflevector(
+      upper, lower, ((kPlaces & kBlock) != 0 ? kLanes + kPlaces - kBlock : kPlaces)...);
+  lower = __builtin_shufflevector(
+      upper, lower, ((kPlaces & kBlock) != 0 ? kLanes + kPlaces : kPlaces + kBlock)...);
+  upper = turned;
+}
+
+/// Rows and columns change places.
+template <class V, int kLanes, int kBlock = kLanes / 2>
+[[gnu::always_inline]] inline void turn(V (&rows)[kLanes]) {
+  if constexpr (kBlock > 0) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      if ((i & kBlock) != 0) continue;
+      swap_blocks<kBlock>(rows[i], rows[i + kBlock], std::make_index_sequence<kLanes>());
+    }
+    turn<V, kLanes, kBlock / 2>(rows);
+  }
+}
 
 /// All points in tiles of d x P, optionally followed by a row with the points' norms.
 template <class T>
@@ -118,38 +167,44 @@ class PackedPoints {
   }
 
   /// Points p, p + 1, ... of a tile, as many as there are lanes. Rows are read as they lie, a square of
-  /// lanes x lanes coordinates at a time, which is turned on its way to the tile.
+  /// lanes x lanes coordinates at a time, which is turned in registers.
   void pack_lanes(const Problem<T>& problem, const Frame<T>& frame, std::int64_t tile, int p) {
     const std::int64_t d = problem.shape.d;
     const std::int64_t first = tile * points_per_tile_ + p;
     const auto valid =
         static_cast<int>(std::clamp<std::int64_t>(problem.shape.n - first, 0, kLanes));
     T* out = values_.data() + tile * tile_size_ + p;
-    alignas(64) double squares[kLanes] = {};
+    typedef T Row __attribute__((vector_size(kLanes * sizeof(T))));
+    alignas(64) double squares[2][kLanes] =
+        {};  // of even and odd coordinates: sums that do not wait for each other
+    alignas(64) T square[kLanes][kLanes] = {};
     for (std::int64_t t = 0; t < d; t += kLanes) {
-      alignas(64) T square[kLanes][kLanes] = {};
       const int width = static_cast<int>(std::min<std::int64_t>(kLanes, d - t));
       for (int lane = 0; lane < valid; ++lane) {
-        const T* row = problem.points + (first + lane) * d + t;
-        if (width == kLanes) {  // of a length that the compiler knows
-          for (int u = 0; u < kLanes; ++u) square[lane][u] = frame.apply(row[u], t + u);
-        } else {
-          for (int u = 0; u < width; ++u) square[lane][u] = frame.apply(row[u], t + u);
-        }
+        frame.apply(problem.points + (first + lane) * d + t, t, width, square[lane]);
       }
-      for (int u = 0; u < width; ++u) {
-        T* turned = out + (t + u) * points_per_tile_;
+      const auto put = [&](int u, const auto& value_of) {
+        T* to = out + (t + u) * points_per_tile_;
         for (int lane = 0; lane < kLanes; ++lane) {
-          const T value = square[lane][u];
-          turned[lane] = value;
-          squares[lane] += static_cast<double>(value) * static_cast<double>(value);
+          const T value = value_of(lane);
+          to[lane] = value;
+          squares[u % 2][lane] += static_cast<double>(value) * static_cast<double>(value);
         }
+      };
+      if (2 * width <= kLanes) {  // not worth it
+        for (int u = 0; u < width; ++u) put(u, [&](int lane) { return square[lane][u]; });
+        continue;
       }
+      Row rows[kLanes];
+      std::memcpy(rows, square, sizeof rows);
+      turn(rows);
+      for (int u = 0; u < width; ++u) put(u, [&](int lane) { return rows[u][lane]; });
     }
     if (!with_norms_) return;
     // Rounded up: the norm serves in upper bounds only.
     for (int lane = 0; lane < kLanes; ++lane) {
-      out[d * points_per_tile_ + lane] = static_cast<T>(std::sqrt(squares[lane]) * 1.000001);
+      out[d * points_per_tile_ + lane] =
+          static_cast<T>(std::sqrt(squares[0][lane] + squares[1][lane]) * 1.000001);
     }
   }
 

@@ -175,7 +175,7 @@ class FilteredSeedDistances final : public SeedDistances<float> {
       }
       float* y = framed + p * d;
       const float* x = row(first + p);
-      for (std::int64_t t = 0; t < d; ++t) y[t] = frame_.apply(x[t], t);
+      frame_.apply(x, 0, d, y);
       squares[p] = sum_of_squares(y, d);
       points[p] = y;
     }

@@ -330,8 +330,9 @@ struct Quantised {
     // What tiles read beyond the points does not count.
     std::fill(point_words.end() - Int8Tiling::kBeyond, point_words.end(), 0xA7A7A7A7U);
     for (std::size_t p = 0; p < kInt8Points; ++p) {
-      openmp::quantise_point(points[std::min(p, points.size() - 1)].data(), d, radius,
-                             static_cast<int>(p), point_words.data(), terms, rounding, bytes);
+      const double* const point = points[std::min(p, points.size() - 1)].data();
+      openmp::quantise_point(point, d, openmp::extent_of(point, d), radius, static_cast<int>(p),
+                             point_words.data(), terms, rounding, bytes);
     }
     groups.resize((centroids.size() + kInt8Group - 1) / kInt8Group);
     group_words.assign(groups.size() * words * kInt8Group, 0);
