@@ -330,6 +330,7 @@ struct Points::Impl {
     try {
       throw;
     } catch (const std::bad_alloc&) {
+      level_of_this_processor().release();
       throw OutOfMemory(shape, bytes);
     }
   }

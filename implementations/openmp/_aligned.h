@@ -15,7 +15,7 @@ namespace kmeans::openmp {
 
 /// An array that starts on a cache line, or on a huge page if it is large enough to need some. Its
 /// elements are left uninitialised, so that the thread that writes them first decides where they
-/// live; in the library, the one that did so in an earlier call.
+/// live; in the library, that of an earlier array that had the same pages.
 template <class T>
 class AlignedArray {
  public:

@@ -71,9 +71,9 @@ class Patience {
   int good_ = 0;  // long waits since one failed
 };
 
-/// Is it over within so many nanoseconds, without a loss of the core?
+/// Is it over within so many nanoseconds, without a loss of the core? If not, `lost_core` says why.
 template <class Over>
-bool spins(std::int64_t nanoseconds, const Over& over) {
+bool spins(std::int64_t nanoseconds, const Over& over, bool* lost_core = nullptr) {
   const auto now = [] {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   };
@@ -88,7 +88,9 @@ bool spins(std::int64_t nanoseconds, const Over& over) {
 #endif
     }
     const std::int64_t time = now();
-    if (time - begin > nanoseconds || time - last > Patience::kGap) return false;
+    const bool lost = time - last > Patience::kGap;
+    if (lost_core != nullptr) *lost_core = lost;
+    if (lost || time - begin > nanoseconds) return false;
     last = time;
   }
 }

@@ -36,9 +36,9 @@ inline std::int64_t iterations_or(std::int64_t iterations, std::int64_t expected
 inline constexpr double kMostOpen = 0.6;
 
 /// Brute force of one of many threads takes longer: some share a core, whose multipliers it keeps busy, and all share
-/// memory and clock. Bounds wait for data most of the time, and lose little. Sixteen of a Xeon's threads.
+/// memory and clock. Boxes and bounds wait for data most of the time, and lose little. Sixteen of a Xeon's threads.
 inline double crowded(int threads) { return 1 + 0.3 * std::clamp((threads - 2) / 14.0, 0.0, 1.0); }
-/// The same of boxes where coordinates are few, on the same machine.
+/// But boxes of up to four coordinates lose twice as much, on the same machine.
 inline double crowded_tree(int threads) { return 2 * crowded(threads) - 1; }
 
 struct FamilyCosts {

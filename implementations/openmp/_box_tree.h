@@ -194,7 +194,7 @@ class BoxTree {
   void sort_points(const Problem<float>& problem, int threads) {
     std::int32_t* order = order_.data();
     for (std::int64_t i = 0; i < n_; ++i) order[i] = static_cast<std::int32_t>(i);
-    std::vector<Key> keys(n_);
+    KeptVector<Key> keys(n_);
     // The first levels node by node, then whole subtrees.
     int level = 0;
     for (; level < depth_ && std::int64_t{1} << level < std::int64_t{8} * threads; ++level) {

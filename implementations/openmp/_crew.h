@@ -63,9 +63,10 @@ class Crew {
   }
 
  private:
-  /// Nanoseconds that threads spin between two parts of a call, while one of them has work of its own: to wake all
-  /// takes longer than that.
+  /// Nanoseconds that a thread spins before it sleeps: between two parts of a call one has work of its own, and to wake
+  /// sixteen takes 30 to 300 us. Patience::kShort for so many waits after it has lost its core.
   static constexpr std::int64_t kBetweenParts = 200'000;
+  static constexpr int kShortOnes = 64;
 
   /// Something that one thread waits for and another gives.
   class Ticket {
@@ -76,7 +77,11 @@ class Crew {
     }
     void take() {
       const auto there = [&] { return given_.load(std::memory_order_acquire) != taken_; };
-      if (!spins(kBetweenParts, there)) {
+      const bool brief = short_ones_ > 0;
+      if (brief) --short_ones_;
+      bool lost_core = false;
+      if (!spins(brief ? Patience::kShort : kBetweenParts, there, &lost_core)) {
+        if (lost_core) short_ones_ = kShortOnes;
         asleep_.store(true, std::memory_order_seq_cst);
         while (given_.load(std::memory_order_seq_cst) == taken_) sleep_while(given_, taken_);
         asleep_.store(false, std::memory_order_relaxed);
@@ -88,6 +93,7 @@ class Crew {
     alignas(64) std::atomic<std::uint32_t> given_{0};
     std::atomic<bool> asleep_{false};
     std::uint32_t taken_ = 0;  // the taker's
+    int short_ones_ = 0;       // waits to come; the taker's
   };
   struct Helper {
     Ticket ticket;

@@ -202,7 +202,7 @@ class Int8Centroids {
   Int16Centroids rows_;
   bool with_differences_ = false;
   Int8Differences differences_;
-  std::vector<std::uint32_t> tiles_;  // the values once more, where the filter has tiles
+  KeptVector<std::uint32_t> tiles_;  // the values once more, where the filter has tiles
 };
 
 }  // namespace kmeans::openmp

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -40,10 +42,13 @@ class KeptMemory {
   static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-  /// Never destroyed, since others may still give blocks back then.
+  /// Never destroyed, since others may still give blocks back then. Without a lock, which a forked child might find
+  /// taken for ever.
   static KeptMemory& of_process() {
-    static auto* const kept = new KeptMemory;
-    return *kept;
+    KeptMemory* there = made_.load(std::memory_order_acquire);
+    if (there != nullptr) return *there;
+    auto own = std::make_unique<KeptMemory>();
+    return made_.compare_exchange_strong(there, own.get()) ? *own.release() : *there;
   }
 
   /// `alignment`: kLine or kHugePage, of which `bytes` is a multiple. Throws std::bad_alloc.
@@ -70,14 +75,17 @@ class KeptMemory {
     } catch (const std::bad_alloc&) {
       munmap(block.begin, block.bytes);
     }
-    while (held_ > kMost) unmap_largest();
+    while (held_ > kMost) unmap_largest(rounded(held_ - kMost, kHugePage));
   }
 
   /// Returns all to the system, for other programs too.
   void give_back() {
     if (process_ != ::getpid()) return;
-    const std::lock_guard lock(mutex_);
-    while (!free_.empty()) unmap_largest();
+    {
+      const std::lock_guard lock(mutex_);
+      while (!free_.empty()) unmap_largest();
+      next_place_ = 0;
+    }
 #if defined(__GLIBC__)
     malloc_trim(0);
 #endif
@@ -105,9 +113,15 @@ class KeptMemory {
     auto best = best_of(wanted, alignment);
     if (best == free_.end()) {
       for (std::size_t before = held_; !free_.empty() && before - held_ < wanted;) unmap_largest();
-      std::byte* const fresh = map(rounded(wanted, kHugePage));
+      const std::size_t all = rounded(wanted, kHugePage);
+      std::byte* const fresh = map(all);
       if (fresh == nullptr) return {};
-      join(fresh, rounded(wanted, kHugePage));
+      try {
+        join(fresh, all);
+      } catch (const std::bad_alloc&) {
+        munmap(fresh, all);
+        return {};
+      }
       best = best_of(wanted, alignment);
     }
     std::byte* const begin = aligned(best->first, alignment);
@@ -125,15 +139,15 @@ class KeptMemory {
     return best;
   }
 
-  /// On huge pages; null: there are no more.
+  /// On huge pages, the last that there are: where the system maps downwards, next to those before. Null: no memory.
   static std::byte* map(std::size_t bytes) {
     void* const data = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     auto* const begin = static_cast<std::byte*>(data);
-    std::byte* const first = aligned(begin, kHugePage);
-    if (first != begin) munmap(begin, first - begin);
-    munmap(first + bytes, begin + kHugePage - first);
+    std::byte* const first = aligned(begin + 1, kHugePage);
+    munmap(begin, first - begin);
+    if (first < begin + kHugePage) munmap(first + bytes, begin + kHugePage - first);
     return first;
   }
 
@@ -160,12 +174,15 @@ class KeptMemory {
     if (gap == 0) free_.erase(range);
   }
 
-  void unmap_largest() {
+  /// Its last bytes, at most so many.
+  void unmap_largest(std::size_t most = SIZE_MAX) {
     const auto smaller = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto range = std::max_element(free_.begin(), free_.end(), smaller);
-    munmap(range->first, range->second);
-    held_ -= range->second;
-    free_.erase(range);
+    const std::size_t bytes = std::min(most, range->second);
+    range->second -= bytes;
+    held_ -= bytes;
+    munmap(range->first + range->second, bytes);
+    if (range->second == 0) free_.erase(range);
   }
 
   static std::size_t rounded(std::size_t bytes, std::size_t to) {
@@ -181,12 +198,14 @@ class KeptMemory {
   Ranges free_;
   std::size_t held_ = 0;
   std::size_t next_place_ = 0;
+  static inline std::atomic<KeptMemory*> made_{nullptr};
 };
 
-/// Of std::vector, for what grows with n or k d.
+/// Of std::vector, for what may be large.
 template <class T>
 struct KeptAllocator {
   using value_type = T;
+  static_assert(alignof(T) <= KeptMemory::kLine && sizeof(Block) <= KeptMemory::kLine);
 
   KeptAllocator() = default;
   template <class U>

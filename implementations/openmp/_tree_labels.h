@@ -148,7 +148,7 @@ class TreeLabels {
   static constexpr std::int32_t kMixed = -2;   // the points of a node have labels of their own
 
   std::int64_t d_ = 0;
-  std::vector<std::int32_t> owners_;   // a node's; it counts where all nodes above are mixed
+  KeptVector<std::int32_t> owners_;    // a node's; it counts where all nodes above are mixed
   AlignedArray<std::int32_t> labels_;  // in the order of the tree
   FixedPointSums<float> sums_;
 };

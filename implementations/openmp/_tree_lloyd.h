@@ -369,7 +369,7 @@ class TreeLloyd : public Team<float, Walker> {
   int part_level_ = 0;          // the level of the subtrees that threads take
   std::unique_ptr<std::atomic<std::int64_t>[]> taken_;  // a part's last iteration
   TreeLabels labels_;
-  std::vector<std::int32_t> ordered_labels_;  // the caller's order; only where they are handed over
+  KeptVector<std::int32_t> ordered_labels_;  // the caller's order; only where they are handed over
   AlignedArray<float> reach_;  // no point of a node is further from the nearest centroid
   bool keeps_reach_ = false;   // only where lists are long
   std::vector<float> drift_;   // k

@@ -131,7 +131,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (by_shape && (begins_with_tree() || tree_later_)) names_.bounded.clear();
     iterations_ = 0;
     again_ = false;
-    scout_.reset();
+    forget_scout();
     may_scout_ = !names_.bounded.empty() && scouted() > 0;
     family_ = std::move(earlier);
     begin_with(first_name());  // again, if it is the one that is there: then it keeps its copies
@@ -283,19 +283,26 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!tree_later_) family_->reset(centroids.data());
   }
 
-  /// Before the first look, which not every run comes to. False: there is no memory for the sample.
-  bool prepare_scout() {
-    if (scout_ != nullptr) return true;
+  /// The sample's bounds go to the centroids of all points. It is made at the first look, which not every run comes to.
+  /// False: there is no memory for it.
+  bool look() {
     try {
-      scouted_ = evenly_spaced(problem_, scouted());
-      auto scout = std::make_unique<Scout>(in_groups());
-      scout->setup(part_of_problem(scouted_, problem_.threads));
-      scout->reset(at_work().centroids());
-      scout_ = std::move(scout);
+      if (scout_ == nullptr) {
+        scouted_ = evenly_spaced(problem_, scouted());
+        scout_ = std::make_unique<Scout>(in_groups());
+        scout_->setup(part_of_problem(scouted_, problem_.threads));
+        scout_->reset(at_work().centroids());
+      }
+      scout_->follow(at_work().centroids());
     } catch (const std::bad_alloc&) {
+      forget_scout();
       scouting_ = may_scout_ = false;
     }
     return scouting_;
+  }
+  void forget_scout() {
+    scout_.reset();
+    scouted_ = {};
   }
 
   [[nodiscard]] Problem<float> part_of_problem(const KeptVector<float>& points, int threads) const {
@@ -463,8 +470,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (waits()) return;
     if (!looks_.due(look_time(seen_), 2 * look_time(1))) return;
     if (!bounds_may_pay(asked)) return looks_.break_off();
-    if (!prepare_scout()) return;
-    scout_->follow(at_work().centroids());
+    if (!look()) return;
     const std::int64_t distances = *scout_->computed_distances();
     seen_ = share(distances, scouted());
     looks_.looked(look_time(seen_));

@@ -574,6 +574,7 @@ NB_MODULE(_engine, module) {
     const kmeans_exact::GpuPart part = kmeans_exact::gpu_part();
     return nb::make_tuple(part.built_for, part.gpus);
   });
-  module.def("release_memory", &kmeans_exact::release_memory);
+  module.def("release_memory", &kmeans_exact::release_memory,
+             nb::call_guard<nb::gil_scoped_release>());
   module.def("version", &kmeans_exact::version);
 }

@@ -66,6 +66,22 @@ TEST_F(Kept, JoinsNeighboursWhateverTheOrder) {
   EXPECT_EQ(memory_.held(), held - 8 * kMiB);
 }
 
+TEST_F(Kept, JoinsWhatWasMappedApart) {
+  const char* first = nullptr;
+  const char* second = nullptr;
+  {
+    const AlignedArray<char> one(4 * kMiB);
+    const AlignedArray<char> another(4 * kMiB);
+    first = one.data();
+    second = another.data();
+  }
+  if (second + 4 * kMiB != first) GTEST_SKIP() << "this system does not map downwards";
+  EXPECT_EQ(memory_.held(), 8 * kMiB);
+  const AlignedArray<char> both(8 * kMiB);
+  EXPECT_EQ(both.data(), second);
+  EXPECT_EQ(memory_.held(), 0);
+}
+
 TEST_F(Kept, NoTwoArraysShareMemory) {
   constexpr std::int64_t kArrays = 40;
   std::vector<AlignedArray<std::int64_t>> arrays(kArrays);
@@ -109,7 +125,7 @@ TEST_F(Kept, HoldsNoMoreThanItMay) {
     std::vector<AlignedArray<char>> many;
     for (int i = 0; i < 5; ++i) many.emplace_back(30 * kMiB);
   }
-  EXPECT_LE(memory_.held(), KeptMemory::kMost);
+  EXPECT_EQ(memory_.held(), KeptMemory::kMost);
   held_after(129 * kMiB);
   EXPECT_LE(memory_.held(), KeptMemory::kMost);
   memory_.give_back();
@@ -117,7 +133,7 @@ TEST_F(Kept, HoldsNoMoreThanItMay) {
 }
 
 TEST_F(Kept, VectorsToo) {
-  const std::size_t held = held_after(2 * kMiB);
+  const std::size_t held = held_after(4 * kMiB);
   {
     KeptVector<double> values(100000, 1.5);
     EXPECT_LT(memory_.held(), held);
@@ -146,7 +162,7 @@ TEST_F(Kept, AForkedChildHasMemoryOfItsOwn) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     before.reset();
-    { AlignedArray<char>{kMiB / 2}; }
+    const AlignedArray<char> own(kMiB / 2);
     _exit(memory_.held() == left ? 0 : 1);
   }
   int status = -1;
