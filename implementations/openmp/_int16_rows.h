@@ -51,20 +51,16 @@ inline double least_int16_step(double radius) { return radius * 0x1p-30; }
 inline double quantise_int16(const double* coordinates, std::int64_t d, double step,
                              std::int16_t* out) {
   const double inverse = 1 / step;
-  EightDoubles residual{};
+  EightDoubles residual;
   for (std::int64_t t = 0; t < d; t += 8) {
-    EightDoubles x;
-    load_eight(coordinates + t, d - t, x);
-    EightDoubles whole = x * inverse;
-    round_eight(whole);
-    const EightDoubles rest = x - whole * step;
-    residual += rest * rest;
-    typedef std::int16_t EightShorts __attribute__((vector_size(16)));
-    const EightInts integers = __builtin_convertvector(whole, EightInts);
-    const EightShorts eight = __builtin_convertvector(integers, EightShorts);
-    std::memcpy(out + t, &eight, static_cast<std::size_t>(std::min<std::int64_t>(8, d - t)) * 2);
+    const auto x = EightDoubles::load(coordinates + t, d - t);
+    const EightDoubles whole = (x * inverse).rounded();
+    residual.add_squares(x - whole * step);
+    std::int16_t eight[8];
+    whole.put(eight);
+    std::memcpy(out + t, eight, static_cast<std::size_t>(std::min<std::int64_t>(8, d - t)) * 2);
   }
-  return std::sqrt(sum_of_eight(residual));
+  return std::sqrt(residual.sum());
 }
 
 /// What a point's score takes besides its row w; a is its step, p the point.

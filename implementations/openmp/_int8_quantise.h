@@ -9,12 +9,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
+#include "implementations/openmp/_eight.h"
 #include "implementations/openmp/_int8_layout.h"
 
 namespace kmeans::openmp {
@@ -53,65 +49,24 @@ struct Int8Extent {
   double norm = 0;
 };
 
-/// Eight coordinates at a time, in float64, and what becomes of them.
-typedef double EightDoubles __attribute__((vector_size(64)));
-typedef std::int32_t EightInts __attribute__((vector_size(32)));
-
-/// The next coordinates of `left`; zeros behind the last, which add nothing to anything.
-[[gnu::always_inline]] inline void load_eight(const double* coordinates, std::int64_t left,
-                                              EightDoubles& eight) {
-  if (left >= 8) {
-    std::memcpy(&eight, coordinates, sizeof eight);
-    return;
-  }
-#if defined(__AVX512F__)
-  const auto lanes = static_cast<__mmask8>((1U << left) - 1);
-  eight = reinterpret_cast<EightDoubles>(_mm512_maskz_loadu_pd(lanes, coordinates));
-#else
-  eight = EightDoubles{};
-  for (std::int64_t u = 0; u < left; ++u) eight[u] = coordinates[u];
-#endif
-}
-
-/// To the nearest integers, ties to even; of numbers below 2^50.
-[[gnu::always_inline]] inline void round_eight(EightDoubles& eight) {
-  constexpr double kLastBitIsOne = 0x1.8p52;
-  eight = (eight + kLastBitIsOne) - kLastBitIsOne;
-}
-
-/// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)), or with another `join`.
-template <class V, class Join = std::plus<>>
-[[gnu::always_inline]] inline auto sum_of_eight(const V& eight, const Join& join = {}) {
-  const auto four = join(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
-                         __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
-  const auto two =
-      join(__builtin_shufflevector(four, four, 0, 1), __builtin_shufflevector(four, four, 2, 3));
-  return join(two[0], two[1]);
-}
-
 inline Int8Extent extent_of(const double* coordinates, std::int64_t d) {
-  EightDoubles largest{};
-  EightDoubles squares{};
+  EightDoubles largest;
+  EightDoubles squares;
   for (std::int64_t t = 0; t < d; t += 8) {
-    EightDoubles x;
-    load_eight(coordinates + t, d - t, x);
-    const EightDoubles size = x < 0 ? -x : x;
-    largest = size > largest ? size : largest;
-    squares += x * x;
+    const auto x = EightDoubles::load(coordinates + t, d - t);
+    largest = EightDoubles::larger(largest, x.magnitude());
+    squares.add_squares(x);
   }
-  const auto larger = [](const auto& a, const auto& b) { return a > b ? a : b; };
-  return {sum_of_eight(largest, larger), std::sqrt(sum_of_eight(squares))};
+  return {largest.largest(), std::sqrt(squares.sum())};
 }
 
 /// The square of the norm.
 inline double squares_of(const double* coordinates, std::int64_t d) {
-  EightDoubles squares{};
+  EightDoubles squares;
   for (std::int64_t t = 0; t < d; t += 8) {
-    EightDoubles x;
-    load_eight(coordinates + t, d - t, x);
-    squares += x * x;
+    squares.add_squares(EightDoubles::load(coordinates + t, d - t));
   }
-  return sum_of_eight(squares);
+  return squares.sum();
 }
 
 /// A step so large that bytes lie within `most` and their vector within 1340, so that |u.q| < 1.8e6.
@@ -136,33 +91,26 @@ struct Int8Loss {
 inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step, int most,
                          std::int32_t offset, std::int64_t stride, std::uint8_t* bytes) {
   const double inverse = 1 / step;
-  const double highest = most;
-  EightDoubles squares{};
-  EightDoubles residual{};
-  EightInts sum{};
+  EightDoubles squares;
+  EightDoubles residual;
+  EightDoubles sum;  // exact: of less than 2^18 bytes
   for (std::int64_t t = 0; t < d; t += 8) {
-    EightDoubles x;
-    load_eight(coordinates + t, d - t, x);
-    EightDoubles whole = x * inverse;
-    whole = whole > highest ? highest - EightDoubles{} : whole;
-    whole = whole < -highest ? -highest - EightDoubles{} : whole;
-    round_eight(whole);
-    const EightDoubles rest = x - whole * step;
-    squares += whole * whole;
-    residual += rest * rest;
-    const EightInts integers = __builtin_convertvector(whole, EightInts);
-    sum += integers;
-    typedef std::uint8_t EightBytes __attribute__((vector_size(8)));
-    const EightBytes eight = __builtin_convertvector(integers + offset, EightBytes);
+    const auto x = EightDoubles::load(coordinates + t, d - t);
+    const EightDoubles whole = (x * inverse).within(most).rounded();
+    squares.add_squares(whole);
+    residual.add_squares(x - whole * step);
+    sum = sum + whole;
+    std::uint8_t eight[8];
+    whole.put(eight, offset);
     std::uint8_t* to = bytes + t / 4 * stride;
     if (d - t >= 8) {
-      std::memcpy(to, &eight, 4);
-      std::memcpy(to + stride, reinterpret_cast<const char*>(&eight) + 4, 4);
+      std::memcpy(to, eight, 4);
+      std::memcpy(to + stride, eight + 4, 4);
     } else {
       for (std::int64_t u = 0; u < d - t; ++u) to[u / 4 * stride + u % 4] = eight[u];
     }
   }
-  return {sum_of_eight(squares), sum_of_eight(residual), sum_of_eight(sum)};
+  return {squares.sum(), residual.sum(), static_cast<std::int32_t>(sum.sum())};
 }
 
 /// Point p of a block (words x kInt8Points, zeroed): its bytes and terms. `extent`: the point's.
