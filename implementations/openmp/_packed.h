@@ -74,13 +74,13 @@ struct Frame {
     std::int64_t u = 0;
     if constexpr (sizeof(T) == 4) {
       typedef T Eight __attribute__((vector_size(32)));
-      typedef double EightDoubles __attribute__((vector_size(64)));
+      typedef double Doubles __attribute__((vector_size(64)));
       for (; u + 8 <= count; u += 8) {
         Eight given;
-        EightDoubles shifts;
+        Doubles shifts;
         std::memcpy(&given, from + u, sizeof given);
         std::memcpy(&shifts, shift.data() + t + u, sizeof shifts);
-        const auto moved = (__builtin_convertvector(given, EightDoubles) - shifts) * scale;
+        const auto moved = (__builtin_convertvector(given, Doubles) - shifts) * scale;
         Eight rounded = __builtin_convertvector(moved, Eight);
         const Eight size = rounded < 0 ? -rounded : rounded;
         rounded = size < std::numeric_limits<T>::min() ? Eight{} : rounded;

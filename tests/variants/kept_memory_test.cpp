@@ -34,7 +34,7 @@ class Kept : public testing::Test {
   }
   /// The free bytes after an array of so many has lived.
   std::size_t held_after(std::int64_t bytes) {
-    AlignedArray<char>{bytes};
+    { const AlignedArray<char> array(bytes); }
     return memory_.held();
   }
 

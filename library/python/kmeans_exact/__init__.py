@@ -64,7 +64,7 @@ def problem_with_gpu() -> str:
 
 
 def release_memory() -> None:
-    """Gives back the memory that calls keep for later ones: of the host at most 128 MiB, and a GPU's."""
+    """Gives back the memory that calls keep: at most 128 MiB of the host's, and GPUs'."""
     _engine.release_memory()
 
 
