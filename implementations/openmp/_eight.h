@@ -16,13 +16,13 @@ namespace kmeans::openmp {
 class EightDoubles {
  public:
 #if defined(__AVX512F__)
-  static constexpr int kLanes = 8;
+  static constexpr std::int64_t kLanes = 8;
 #elif defined(__AVX__)
-  static constexpr int kLanes = 4;
+  static constexpr std::int64_t kLanes = 4;
 #else
-  static constexpr int kLanes = 2;
+  static constexpr std::int64_t kLanes = 2;
 #endif
-  static constexpr int kParts = 8 / kLanes;
+  static constexpr std::int64_t kParts = 8 / kLanes;
   typedef double Part __attribute__((vector_size(kLanes * sizeof(double))));
 
   EightDoubles() = default;  ///< Zeros.
@@ -30,42 +30,42 @@ class EightDoubles {
   /// The next of `left` numbers; zeros behind the last, which add nothing to anything.
   [[gnu::always_inline]] static EightDoubles load(const double* numbers, std::int64_t left) {
     EightDoubles eight;
-    if (left >= 8) return eight.each([&](Part& x, int i) { load(numbers, i, x); });
+    if (left >= 8) return eight.each([&](Part& x, std::int64_t i) { load(numbers, i, x); });
 #if defined(__AVX512F__)
     const auto lanes = static_cast<__mmask8>((1U << left) - 1);
-    return eight.each([&](Part& x, int /*i*/) {
+    return eight.each([&](Part& x, std::int64_t /*i*/) {
       x = reinterpret_cast<Part>(_mm512_maskz_loadu_pd(lanes, numbers));
     });
 #else
     alignas(64) double some[8] = {};
     for (std::int64_t i = 0; i < left; ++i) some[i] = numbers[i];
-    return eight.each([&](Part& x, int i) { load(some, i, x); });
+    return eight.each([&](Part& x, std::int64_t i) { load(some, i, x); });
 #endif
   }
 
   [[gnu::always_inline]] friend EightDoubles operator+(EightDoubles a, const EightDoubles& b) {
-    return a.each([&](Part& x, int i) { x += b.parts_[i]; });
+    return a.each([&](Part& x, std::int64_t i) { x += b.parts_[i]; });
   }
   [[gnu::always_inline]] friend EightDoubles operator-(EightDoubles a, const EightDoubles& b) {
-    return a.each([&](Part& x, int i) { x -= b.parts_[i]; });
+    return a.each([&](Part& x, std::int64_t i) { x -= b.parts_[i]; });
   }
   [[gnu::always_inline]] friend EightDoubles operator*(EightDoubles a, double b) {
-    return a.each([&](Part& x, int /*i*/) { x *= b; });
+    return a.each([&](Part& x, std::int64_t /*i*/) { x *= b; });
   }
   /// Adds the square of each.
   [[gnu::always_inline]] void add_squares(const EightDoubles& of) {
-    each([&](Part& x, int i) { x += of.parts_[i] * of.parts_[i]; });
+    each([&](Part& x, std::int64_t i) { x += of.parts_[i] * of.parts_[i]; });
   }
 
   [[gnu::always_inline]] static EightDoubles larger(EightDoubles a, const EightDoubles& b) {
-    return a.each([&](Part& x, int i) { x = b.parts_[i] > x ? b.parts_[i] : x; });
+    return a.each([&](Part& x, std::int64_t i) { x = b.parts_[i] > x ? b.parts_[i] : x; });
   }
   [[gnu::always_inline]] EightDoubles magnitude() const {
-    return EightDoubles(*this).each([](Part& x, int /*i*/) { x = x < 0 ? -x : x; });
+    return EightDoubles(*this).each([](Part& x, std::int64_t /*i*/) { x = x < 0 ? -x : x; });
   }
   /// Within [-most, most].
   [[gnu::always_inline]] EightDoubles within(double most) const {
-    return EightDoubles(*this).each([&](Part& x, int /*i*/) {
+    return EightDoubles(*this).each([&](Part& x, std::int64_t /*i*/) {
       const Part highest = most - Part{};
       x = x > highest ? highest : x;
       x = x < -highest ? -highest : x;
@@ -75,7 +75,7 @@ class EightDoubles {
   [[gnu::always_inline]] EightDoubles rounded() const {
     constexpr double kLastBitIsOne = 0x1.8p52;
     return EightDoubles(*this).each(
-        [&](Part& x, int /*i*/) { x = (x + kLastBitIsOne) - kLastBitIsOne; });
+        [&](Part& x, std::int64_t /*i*/) { x = (x + kLastBitIsOne) - kLastBitIsOne; });
   }
 
   /// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)).
@@ -91,7 +91,7 @@ class EightDoubles {
   [[gnu::always_inline]] void put(Integer* to, std::int32_t offset = 0) const {
     typedef std::int32_t Ints __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
     typedef Integer Narrow __attribute__((vector_size(kLanes * sizeof(Integer))));
-    for (int i = 0; i < kParts; ++i) {
+    for (std::int64_t i = 0; i < kParts; ++i) {
       const Ints integers = __builtin_convertvector(parts_[i], Ints) + offset;
 #if defined(__AVX512F__)
       const Narrow narrow = __builtin_convertvector(integers, Narrow);
@@ -110,20 +110,20 @@ class EightDoubles {
 
  private:
   /// Part by part: 64 bytes at once would go through memory.
-  [[gnu::always_inline]] static void load(const double* numbers, int part, Part& to) {
+  [[gnu::always_inline]] static void load(const double* numbers, std::int64_t part, Part& to) {
     std::memcpy(&to, numbers + part * kLanes, sizeof to);
   }
 
   template <class Change>
   [[gnu::always_inline]] EightDoubles& each(const Change& change) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kParts; ++i) change(parts_[i], i);
+    for (std::int64_t i = 0; i < kParts; ++i) change(parts_[i], i);
     return *this;
   }
 
   template <class Join>
   [[gnu::always_inline]] double folded(const Join& join) const {
-    const auto x = [&](int i) { return parts_[i / kLanes][i % kLanes]; };
+    const auto x = [&](std::int64_t i) { return parts_[i / kLanes][i % kLanes]; };
     return join(join(join(x(0), x(4)), join(x(2), x(6))), join(join(x(1), x(5)), join(x(3), x(7))));
   }
 
