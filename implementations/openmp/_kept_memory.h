@@ -37,8 +37,8 @@ struct Block {
 class KeptMemory {
  public:
   static constexpr std::size_t kMost = std::size_t{128} << 20;  ///< Bytes free.
-  static constexpr std::size_t kFewest = std::size_t{32}
-                                         << 10;  ///< Of a block: smaller ones the allocator keeps.
+  /// Bytes of a block: smaller ones the allocator keeps.
+  static constexpr std::size_t kFewest = std::size_t{32} << 10;
   static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
@@ -139,7 +139,8 @@ class KeptMemory {
     return best;
   }
 
-  /// On huge pages, the last that there are: where the system maps downwards, next to those before. Null: no memory.
+  /// From a huge page on, the last of those mapped: where the system maps downwards, next to the pages before. Null:
+  /// there is no memory.
   static std::byte* map(std::size_t bytes) {
     void* const data = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
