@@ -41,20 +41,12 @@ class BoundsTeam : public Team<float, OwnMember> {
     sums_.take_over(other.sums);
   }
 
-  [[nodiscard]] const Frame<float>* frame() const override {
-    return frame_.has_value() ? &*frame_ : nullptr;
-  }
-
-  void take_frame(const Frame<float>& other) override {
-    frame_ = other;
-    knows_frame_ = true;
-  }
-
  protected:
   using Team<float, OwnMember>::problem_;
   using Team<float, OwnMember>::threads_;
   using Team<float, OwnMember>::labels_only_;
   using Team<float, OwnMember>::means_;
+  using Team<float, OwnMember>::frame_;
   using Team<float, OwnMember>::team_;
 
   /// Does it move the centroids? Else it needs no sums.
@@ -69,9 +61,8 @@ class BoundsTeam : public Team<float, OwnMember> {
     const bool same_points = this->knows_points_of(problem);
     this->form_team(problem, threads);
     seen_ = SeenCentroids(threads);
-    const bool knows_frame = std::exchange(knows_frame_, false);
+    this->form_frame(problem, same_points);
     if (!same_points) {
-      if (!knows_frame) frame_.emplace(problem);
       rows_ = AlignedArray<float>(n * d);
       norms_ = AlignedArray<float>(n);
     }
@@ -97,7 +88,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   void begin_at(const float* centroids, std::int64_t padded) {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     std::fill_n(labels_.data(), padded, -1);
-    if (with_sums_) sums_.begin();
+    if (with_sums_) sums_.begin_empty();
     seen_.clear();
   }
 
@@ -162,8 +153,6 @@ class BoundsTeam : public Team<float, OwnMember> {
   /// By move_centroids(), for all threads after a barrier.
   [[nodiscard]] Changes changes() const { return Changes(changed_.data()); }
 
-  std::optional<Frame<float>> frame_;
-  bool knows_frame_ = false;   // before setup
   SeenCentroids seen_;         // by the threads that packed them
   AlignedArray<float> rows_;   // n x d, in the frame
   AlignedArray<float> norms_;  // n

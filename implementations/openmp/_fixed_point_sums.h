@@ -74,7 +74,7 @@ class FixedPointSums {
   }
 
   /// As clear(); the first time nothing is to be done.
-  void begin() {
+  void begin_empty() {
     if (!std::exchange(fresh_, false)) clear();
   }
 

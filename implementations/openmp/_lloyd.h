@@ -48,7 +48,7 @@ class TiledLloyd : public Team<T> {
     points_per_tile_ = tile_points<T>(group_size);
     kernel_ = tile_kernel<T, kFiltered>(group_size);
     this->form_team(problem, useful_threads(shape, points_per_tile_, problem.threads));
-    if (!std::exchange(knows_frame_, false) && !same_points) frame_.emplace(problem);
+    this->form_frame(problem, same_points);
     if (!same_tiles) {
       points_ = PackedPoints<T>(round_up(shape.n, points_per_tile_) / points_per_tile_, shape.d,
                                 points_per_tile_, kFiltered);
@@ -66,7 +66,7 @@ class TiledLloyd : public Team<T> {
     pack_centroids(0, 1);
     fresh_ = false;
     std::fill(labels_.begin(), labels_.end(), -1);
-    sums_.begin();
+    sums_.begin_empty();
   }
 
   [[nodiscard]] std::optional<Standing> standing() override {
@@ -76,15 +76,6 @@ class TiledLloyd : public Team<T> {
   void take_over(const Standing& other) override {
     copy_by_team(other.labels, labels_.data(), threads_);
     sums_.take_over(other.sums);
-  }
-
-  [[nodiscard]] const Frame<T>* frame() const override {
-    return frame_.has_value() ? &*frame_ : nullptr;
-  }
-
-  void take_frame(const Frame<T>& other) override {
-    frame_ = other;
-    knows_frame_ = true;
   }
 
  protected:
@@ -146,12 +137,11 @@ class TiledLloyd : public Team<T> {
   using Team<T>::labels_only_;
   using Team<T>::breaks_;
   using Team<T>::means_;
+  using Team<T>::frame_;
   using Team<T>::team_;
 
   int points_per_tile_ = 0;
   PackedPoints<T> points_;
-  std::optional<Frame<T>> frame_;
-  bool knows_frame_ = false;  // before setup
   // For a variant that labels in another way than label_tiles():
   PackedCentroids<T> centroids_;
   FixedPointSums<T> sums_;

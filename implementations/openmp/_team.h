@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "harness/variant.h"
@@ -20,6 +21,7 @@
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
 #include "implementations/openmp/_kept_memory.h"
+#include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
@@ -70,6 +72,15 @@ class Team : public Family<T> {
 
   [[nodiscard]] const T* centroids() const override { return means_.data(); }
 
+  [[nodiscard]] const Frame<T>* frame() const override {
+    return frame_.has_value() ? &*frame_ : nullptr;
+  }
+
+  void take_frame(const Frame<T>& other) override {
+    frame_ = other;
+    frame_is_given_ = true;
+  }
+
   Progress progress() override { return {.movement = {}, .changed = changed(), .loss = {}}; }
 
   std::optional<std::int64_t> computed_distances() const override {
@@ -108,6 +119,11 @@ class Team : public Family<T> {
            problem_.max_abs == problem.max_abs;
   }
 
+  /// That of the same points, or one that was given, or a new one. In setup.
+  void form_frame(const Problem<T>& problem, bool same_points) {
+    if (!std::exchange(frame_is_given_, false) && !same_points) frame_.emplace(problem);
+  }
+
   void form_team(const Problem<T>& problem, int threads) {
     problem_ = problem;
     threads_ = threads;
@@ -119,9 +135,10 @@ class Team : public Family<T> {
 
   Problem<T> problem_;
   int threads_ = 1;
-  bool labels_only_ = false;  // label() need not bring the sums to date
-  Breaks breaks_;             // only while that is so
-  KeptVector<T> means_;       // k x d, the centroids as the caller sees them
+  bool labels_only_ = false;       // label() need not bring the sums to date
+  Breaks breaks_;                  // only while that is so
+  KeptVector<T> means_;            // k x d, the centroids as the caller sees them
+  std::optional<Frame<T>> frame_;  // of variants that need one
   std::vector<Padded<OwnMember>> team_;
 
  private:
@@ -129,6 +146,7 @@ class Team : public Family<T> {
 
   Barrier barrier_;
   Stopped stopped_;
+  bool frame_is_given_ = false;
   KeptVector<T> before_;        // the means before they moved; only where that is looked at
   std::vector<double> shifts_;  // k, the squares by which a cluster's has
 

@@ -35,7 +35,7 @@ class TreeLabels {
   void clear(const BoxTree& tree) {
     std::fill_n(labels_.data(), tree.full_leaves() * kLeafPoints, kNobody);
     std::fill(owners_.begin(), owners_.end(), kNobody);
-    sums_.begin();
+    sums_.begin_empty();
   }
 
   /// Bit i is set where the node `first` + i, of which all points are in cluster clusters[i], is not

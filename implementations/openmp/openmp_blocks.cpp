@@ -84,7 +84,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
     seen_.clear();
     pack_centroids(0, 1);
     std::fill(labels_.begin(), labels_.end(), -1);
-    sums_.begin();
+    sums_.begin_empty();
   }
 
   void step(std::int64_t iterations) override {
