@@ -40,7 +40,7 @@ inline KeptVector<float> evenly_spaced(const Problem<float>& problem, std::int64
 inline constexpr std::int64_t kMaxPlaces = 8;
 
 /// Of each centre, a row, the `wanted` points nearest to it, the nearest first, of equally near ones the first; all if
-/// there are no more. Takes memory for these alone, however many are equally near.
+/// there are no more. Takes memory for twice as many of each thread, however many are equally near.
 /// in_team: as _crew.h has it, whose threads share the points.
 template <class Team>
 std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& problem,
@@ -59,28 +59,34 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
   }
   // In a register, which an array of sums is not.
   using Lanes = float __attribute__((vector_size(kMaxPlaces * sizeof(float))));
-  const auto distances = [points, table = packed.data(), d = d](std::int64_t i) {
-    Lanes sums{};
+  using Flags = std::int32_t __attribute__((vector_size(kMaxPlaces * sizeof(float))));
+  const auto form_distances = [points, table = packed.data(), d = d](std::int64_t i, Lanes& sums) {
+    sums = Lanes{};
     for (std::int64_t t = 0; t < d; ++t) {
       Lanes row;
       std::memcpy(&row, table + t * kMaxPlaces, sizeof row);
       const Lanes difference = points[i * d + t] - row;
       sums += difference * difference;
     }
-    return std::bit_cast<Distances>(sums);
   };
   // Only points that are as near as the nearest of a sample need be compared: a few of a thousand.
   const std::int64_t stride = std::max<std::int64_t>(1, n / 1024);
-  std::vector<Distances> sample;
-  for (std::int64_t i = 0; i < n; i += stride) sample.push_back(distances(i));
-  const auto rank = std::min<std::int64_t>(std::ssize(sample) - 1, 4 * wanted / stride + 8);
+  std::array<std::vector<float>, kMaxPlaces> sample;
+  for (std::int64_t i = 0; i < n; i += stride) {
+    Lanes here;
+    form_distances(i, here);
+    for (std::size_t place = 0; place < places; ++place) {
+      sample[place].push_back(std::bit_cast<Distances>(here)[place]);
+    }
+  }
+  const std::int64_t rank = std::min(std::ssize(sample[0]) - 1, 2 * wanted / stride + 8);
   constexpr float kNobody = -1;
   Distances limits;
   limits.fill(kNobody);
   for (std::size_t place = 0; place < places; ++place) {
-    const auto nearer = [&](const Distances& a, const Distances& b) { return a[place] < b[place]; };
-    std::nth_element(sample.begin(), sample.begin() + rank, sample.end(), nearer);
-    limits[place] = sample[rank][place];
+    const auto nearest = sample[place].begin() + rank;
+    std::nth_element(sample[place].begin(), nearest, sample[place].end());
+    limits[place] = *nearest;
   }
   wanted = std::min(wanted, n);
   using Found = std::vector<std::vector<Near>>;
@@ -91,21 +97,29 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
     std::nth_element(near.begin(), near.begin() + wanted - 1, near.end());
     near.resize(wanted);
   };
+  const auto take = [&](std::int64_t i, const Distances& here, Distances& own, Found& to) {
+    for (std::size_t place = 0; place < places; ++place) {
+      if (here[place] > own[place]) continue;
+      to[place].emplace_back(here[place], i);
+      if (std::ssize(to[place]) < 2 * wanted) continue;
+      keep_nearest(to[place]);
+      // Of equally near ones the first are taken, and those that follow are not.
+      own[place] = std::nextafter(to[place][wanted - 1].first, kNobody);
+    }
+  };
   const auto look_at = [&](Range range, Found& to) {
     Distances own = limits;
+    Lanes nearest;
+    std::memcpy(&nearest, own.data(), sizeof nearest);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const Distances here = distances(i);
-      bool any = false;
-      for (std::size_t place = 0; place < here.size(); ++place) any |= here[place] <= own[place];
-      if (!any) continue;
-      for (std::size_t place = 0; place < places; ++place) {
-        if (here[place] > own[place]) continue;
-        to[place].emplace_back(here[place], i);
-        if (std::ssize(to[place]) < 8 * wanted) continue;
-        keep_nearest(to[place]);
-        // Of equally near ones the first are taken, and those that follow are not.
-        own[place] = std::nextafter(to[place][wanted - 1].first, kNobody);
-      }
+      Lanes here;
+      form_distances(i, here);
+      const Flags nearer = here <= nearest;
+      // Most points are near no place.
+      const auto pairs = std::bit_cast<std::array<std::int64_t, kMaxPlaces / 2>>(nearer);
+      if ((pairs[0] | pairs[1] | pairs[2] | pairs[3]) == 0) continue;
+      take(i, std::bit_cast<Distances>(here), own, to);
+      std::memcpy(&nearest, own.data(), sizeof nearest);
     }
     for (std::vector<Near>& near : to) keep_nearest(near);
   };
@@ -122,16 +136,11 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
       }
     });
     if (out_of_memory) throw std::bad_alloc();
-    for (Found& own : of_threads) {
-      for (std::size_t place = 0; place < places; ++place) {
-        if (found[place].empty()) {
-          found[place].swap(own[place]);
-        } else {
-          found[place].insert(found[place].end(), own[place].begin(), own[place].end());
-          keep_nearest(found[place]);
-        }
-        own[place] = {};
+    for (std::size_t place = 0; place < places; ++place) {
+      for (Found& own : of_threads) {
+        found[place].insert(found[place].end(), own[place].begin(), own[place].end());
       }
+      keep_nearest(found[place]);
     }
     // Once more where the sample was misleading: with all points.
     for (std::size_t place = 0; place < places; ++place) {
