@@ -62,6 +62,12 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     begin_at(centroids, round_up(problem_.shape.n, kLanes));
     fresh_ = true;
     bounds_known_ = false;
+    at_rest_ = false;
+  }
+
+  void take_over(const Standing& other) override {
+    BoundsTeam::take_over(other);
+    at_rest_ = other.at_rest;
   }
 
   static double bytes(const Shape& shape, double groups, int threads) {
@@ -116,7 +122,8 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   /// are worth it.
   void start(int team) {
     const auto [n, d, k, precision] = problem_.shape;
-    groups_ = balanced_groups(means_.data(), k, d, group_count_);
+    groups_ = at_rest_ ? consecutive_groups(k, group_count_)
+                       : balanced_groups(means_.data(), k, d, group_count_);
     group_of_.resize(k);
     for (int g = 0; g < group_count_; ++g) {
       for (const std::int32_t j : groups_[g]) group_of_[j] = g;
@@ -319,6 +326,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
 
   int group_count_ = 1;
   bool fresh_ = true;
+  bool at_rest_ = false;             // no centroid moves, neighbours or not
   bool bounds_known_ = false;        // labels may be, without bounds
   AlignedArray<float> upper_;        // n, padded
   AlignedArray<float> lower_;        // n, padded

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "implementations/openmp/_range.h"
+
 namespace kmeans::openmp {
 
 /// Divides a range of centroids among groups: halved across the line from the one that is furthest from
@@ -92,6 +94,17 @@ class CentroidHalving {
   const float* centroids_;
   std::int64_t d_;
 };
+
+/// The same number of groups without a look at the centroids.
+inline std::vector<std::vector<std::int32_t>> consecutive_groups(std::int64_t k, int count) {
+  std::vector<std::vector<std::int32_t>> groups(count);
+  for (int g = 0; g < count; ++g) {
+    const Range part = part_of(k, g, count);
+    groups[g].resize(part.end - part.begin);
+    std::iota(groups[g].begin(), groups[g].end(), static_cast<std::int32_t>(part.begin));
+  }
+  return groups;
+}
 
 /// `count` groups of the centroids k x d, indices ascending in each; 1 <= count <= k.
 inline std::vector<std::vector<std::int32_t>> balanced_groups(const float* centroids,

@@ -18,6 +18,7 @@ namespace kmeans::openmp {
 struct Standing {
   std::span<const std::int32_t> labels;
   std::span<const std::int64_t> sums;
+  bool at_rest = false;  ///< No centroid will move.
 };
 
 template <class T>

@@ -432,9 +432,9 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
 
   /// The points are copied; all distances are formed, for the groups too. If there was a run before, there may be one
   /// after this, and that begins with the first family.
-  [[nodiscard]] double bounded_start() const {
+  [[nodiscard]] double bounded_start(bool at_rest = false) const {
     const FamilyCosts costs = model();
-    const double of_one = costs.handing_over() + costs.grouping(in_groups());
+    const double of_one = costs.handing_over() + (at_rest ? 0 : costs.grouping(in_groups()));
     return (again_ ? first_setup() : 0) + costs.bounded_setup() + costs.bounded_first(in_groups()) +
            of_one * problem_.threads / static_cast<double>(problem_.shape.n);
   }
@@ -446,7 +446,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     return is_behind_bounds() || pays_at_rest(to_come(asked - 1));
   }
   [[nodiscard]] bool pays_at_rest(std::int64_t left) const {
-    return !no_bounds_ && bounds_pay(settled_cost(), bounded_start(), cost_at_rest(0), left);
+    return !no_bounds_ && bounds_pay(settled_cost(), bounded_start(true), cost_at_rest(0), left);
   }
   [[nodiscard]] double cost_at_rest(double computed) const {
     return model().bounded_at_rest(computed, in_groups());
@@ -542,7 +542,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
       if (at_work().frame() != nullptr) frame = *at_work().frame();
       centroids.assign(at_work().centroids(), at_work().centroids() + kd);
       const Standing standing = at_work().standing().value();
-      handed = {own_copy(standing.labels, labels), own_copy(standing.sums, sums)};
+      handed = {own_copy(standing.labels, labels), own_copy(standing.sums, sums), rests_};
     } catch (const std::bad_alloc&) {
       return;  // as before
     }
