@@ -78,7 +78,9 @@ struct FamilyCosts {
     const double saved = exact() - int8(instructions, open);
     return static_cast<double>(iterations) * saved > int8_start();
   }
-  [[nodiscard]] double int8_start() const { return 100 + 2 * s.d + 0.2 * s.k; }
+  [[nodiscard]] double int8_start() const {
+    return 90 + 1.6 * crowded(threads) * s.d + 200 * s.k * threads / s.n;
+  }
 
   /// By shape alone, for as many iterations as a run may have that stops by itself.
   [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
@@ -86,7 +88,7 @@ struct FamilyCosts {
   }
   /// One thread's, for `points` points in bytes and one iteration of theirs.
   [[nodiscard]] double bytes_look(const std::string& instructions, double points) const {
-    return 10000 + 2 * s.k * s.d + points * (4 * s.d + 100 + int8(instructions, 1));
+    return 60000 + s.k * (200 + 2 * s.d) + points * (4 * s.d + 100 + 2 * int8(instructions, 1));
   }
   /// Does it depend on what bytes leave open?
   [[nodiscard]] bool bytes_may_pay(const std::string& instructions, std::int64_t iterations) const {
@@ -319,7 +321,7 @@ inline double coming_share(double share, std::int64_t moved) {
 /// what several take at most.
 class Looks {
  public:
-  static constexpr double kShare = 0.03;  ///< Of the time of iterations, saved for looks.
+  static constexpr double kShare = 0.02;  ///< Of the time of iterations, saved for looks.
 
   Looks() = default;
   /// `beginning`: what the first look costs once more.

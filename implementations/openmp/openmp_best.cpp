@@ -334,10 +334,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   }
 
   [[nodiscard]] std::int64_t points_in_bytes() const {
-    return std::clamp<std::int64_t>(problem_.shape.n / 64, 128, 512);
+    return std::clamp<std::int64_t>(problem_.shape.n / 128, 128, 256);
   }
   [[nodiscard]] bool is_worth_a_look_at_bytes(std::int64_t iterations) const {
-    constexpr double kShare = 0.03;
+    constexpr double kShare = 0.015;
     const FamilyCosts costs = model();
     const double all =
         costs.exact() * static_cast<double>(iterations) * static_cast<double>(problem_.shape.n);
