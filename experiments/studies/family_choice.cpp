@@ -8,6 +8,9 @@
 //            medians of calls in an order that is drawn in each turn. A family that its shorter calls predict to
 //            take over 1.5 times as long as the fastest gets one call, cut off at that time, since bounds save more
 //            the longer a run is; if it does not finish, it is left out
+// Ratio:     median of the ratios within a turn, as a machine is faster at one time than at another, with the order
+//            statistics that hold it with 95 % confidence. Turns go on, of the families next to the fastest, while
+//            these have 5 % between them
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -25,6 +28,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/machine/kept_gpu_memory.h"
 #include "harness/machine/machine.h"
+#include "harness/record/measures.h"
 #include "harness/support/clock.h"
 #include "harness/support/crews_work.h"
 #include "harness/support/errors.h"
@@ -39,6 +43,10 @@ namespace {
 constexpr double kFarBehind = 1.5;
 constexpr std::int64_t kFewestCalls = 3;
 constexpr std::int64_t kMostCalls = 15;
+constexpr double kInQuestion = 1.05;  // is the chooser further behind?
+constexpr std::int64_t kMostCallsInQuestion = 60;
+constexpr double kLongerInQuestion = 4;  // than other rows
+constexpr double kNext = 1.1;            // to the fastest
 
 struct Plan {
   std::string chooser;
@@ -88,10 +96,22 @@ struct Row {
   const RegisteredVariant* variant = nullptr;
   std::vector<double> seconds;  // of calls of so many iterations
   std::vector<double> setups;   // in them
+  std::int64_t first_turn = 0;  // of the calls
   double whole = 0;             // median of calls of `made` iterations
   double setup = 0;
   std::int64_t made = 0;
   std::string family;  // a chooser's: that it begins with, or those in question
+
+  /// How many times as long it took as the other, in each turn that both had a call in.
+  [[nodiscard]] std::vector<double> over(const Row& other) const {
+    const auto end_of = [](const Row& row) { return row.first_turn + std::ssize(row.seconds); };
+    std::vector<double> ratios;
+    for (std::int64_t turn = std::max(first_turn, other.first_turn);
+         turn < std::min(end_of(*this), end_of(other)); ++turn) {
+      ratios.push_back(seconds[turn - first_turn] / other.seconds[turn - other.first_turn]);
+    }
+    return ratios;
+  }
 
   /// Of a call of so many iterations, by the one before.
   [[nodiscard]] double predicted(std::int64_t iterations) const {
@@ -185,7 +205,13 @@ class Choice {
       const std::string end = "_" + std::to_string(iterations);
       output_.findings["most_behind" + end] = largest(ratios);
       output_.findings["median_behind" + end] = median(ratios);
-      output_.findings["share_over_five_percent_behind" + end] = share_above(ratios, 1.05);
+      output_.findings["share_over_five_percent_behind" + end] = share_above(ratios, kInQuestion);
+    }
+    for (const auto& [iterations, least] : surely_) {
+      const std::string end = "_" + std::to_string(iterations);
+      output_.findings["most_surely_behind" + end] = largest(least);
+      output_.findings["share_surely_over_five_percent_behind" + end] =
+          share_above(least, kInQuestion);
     }
     output_.findings["shapes"] = looked_at_;
   }
@@ -229,12 +255,12 @@ class Choice {
       (&row == &rows.front() || near ? running : far).push_back(&row);
       row.seconds.clear();
       row.setups.clear();
+      row.first_turn = 0;
     }
     Answer known;
     Answer answer;
     std::int64_t fewest = kFewestCalls;
-    std::int64_t calls = kMostCalls;
-    for (std::int64_t turn = 0; turn < calls; ++turn) {
+    for (std::int64_t turn = 0;; ++turn) {
       // Who follows whom may matter.
       for (std::size_t place = running.size(); place > 1; --place) {
         const auto other = order_.below(drawn_++, static_cast<std::int64_t>(place));
@@ -256,28 +282,60 @@ class Choice {
           const auto begin = Clock::now();
           if (ends_within(kFarBehind * best, *one, problem, first, iterations, answer)) {
             running.push_back(one);
-            fewest = kFewestCalls + 1;  // it begins a turn later
+            one->first_turn = 1;
+            fewest = kFewestCalls + 1;
           }
           all += seconds_since(begin);
         }
       }
-      if (turn + 1 >= fewest && all >= plan_.seconds) calls = turn + 1;
+      const std::int64_t calls = turn + 1;
+      if (calls < kMostCalls && (calls < fewest || all < plan_.seconds)) continue;
+      const Row& fastest = fastest_of(rows);
+      const bool longest =
+          calls >= kMostCallsInQuestion || all >= kLongerInQuestion * plan_.seconds;
+      if (longest || !is_in_question(rows.front().over(fastest))) break;
+      std::erase_if(running, [&](const Row* one) {
+        return one != &rows.front() && median(one->over(fastest)) > kNext;
+      });
     }
     add_row(rows, problem, iterations);
   }
 
-  void add_row(std::vector<Row>& rows, const Problem<float>& problem, std::int64_t iterations) {
+  /// Of the families, the one that the chooser, the first row, takes longer than by most.
+  static const Row& fastest_of(const std::vector<Row>& rows) {
     const Row* fastest = nullptr;
+    double most = 0;
+    for (auto row = std::next(rows.begin()); row != rows.end(); ++row) {
+      if (row->seconds.empty()) continue;  // left out
+      const double ratio = median(rows.front().over(*row));
+      if (ratio <= most) continue;
+      fastest = &*row;
+      most = ratio;
+    }
+    return *fastest;
+  }
+
+  /// Would more turns say on which side of 5 % it is? Few of them show that it is not behind, but not that it is.
+  static bool is_in_question(std::vector<double> ratios) {
+    std::sort(ratios.begin(), ratios.end());
+    if (ratios.back() <= kInQuestion) return false;
+    const auto interval = median_ci95(ratios);
+    return !interval || (interval->first <= kInQuestion && kInQuestion < interval->second);
+  }
+
+  void add_row(std::vector<Row>& rows, const Problem<float>& problem, std::int64_t iterations) {
     for (Row& row : rows) {
       if (row.seconds.empty()) continue;
       row.whole = median(row.seconds);
       row.setup = median(row.setups);
       row.made = iterations;
-      if (&row == &rows.front()) continue;
-      if (fastest == nullptr || row.whole < fastest->whole) fastest = &row;
     }
+    const Row& fastest = fastest_of(rows);
     const Row& chooser = rows.front();
-    const double ratio = chooser.whole / fastest->whole;
+    std::vector<double> ratios = chooser.over(fastest);
+    std::sort(ratios.begin(), ratios.end());
+    const double ratio = median(ratios);
+    const auto interval = median_ci95(ratios);
     output_.rows.push_back({{"n", problem.shape.n},
                             {"d", problem.shape.d},
                             {"k", problem.shape.k},
@@ -286,10 +344,12 @@ class Choice {
                             {"seconds", chooser.whole},
                             {"setup_seconds", chooser.setup},
                             {"family", chooser.family},
-                            {"fastest", fastest->variant->traits.name},
-                            {"fastest_seconds", fastest->whole},
-                            {"fastest_setup_seconds", fastest->setup},
+                            {"fastest", fastest.variant->traits.name},
+                            {"fastest_seconds", fastest.whole},
+                            {"fastest_setup_seconds", fastest.setup},
                             {"over_fastest", ratio},
+                            {"over_at_least", interval ? json(interval->first) : json(nullptr)},
+                            {"over_at_most", interval ? json(interval->second) : json(nullptr)},
                             {"calls", std::ssize(chooser.seconds)}});
     for (const std::string& family : plan_.families) {
       output_.rows.back()[column_of(family)] = nullptr;  // left out
@@ -299,6 +359,7 @@ class Choice {
       output_.rows.back()[column_of(row->variant->traits.name)] = row->whole;
     }
     ratios_[iterations].push_back(ratio);
+    surely_[iterations].push_back(interval ? interval->first : 0);
     if (iterations == plan_.iterations.front()) ++looked_at_;
   }
 
@@ -319,6 +380,7 @@ class Choice {
   CounterRandom order_{1, 8};
   std::uint64_t drawn_ = 0;
   std::map<std::int64_t, std::vector<double>> ratios_;  // by iterations
+  std::map<std::int64_t, std::vector<double>> surely_;  // at least; 0 after too few calls
   std::int64_t looked_at_ = 0;
 };
 
@@ -343,14 +405,18 @@ class AsInTheLibrary {
 StudyOutput run(const StudyInput& input) {
   const Plan plan = read_plan(input);
   StudyOutput output;
-  output.varying = {"seconds",         "setup_seconds",         "family",       "fastest",
-                    "fastest_seconds", "fastest_setup_seconds", "over_fastest", "calls"};
+  output.varying = {"seconds",      "setup_seconds",   "family",
+                    "fastest",      "fastest_seconds", "fastest_setup_seconds",
+                    "over_fastest", "over_at_least",   "over_at_most",
+                    "calls"};
   for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
       "Times are medians of calls in turns, from setup to labels and centroids in the host's "
       "memory; what is tried on the way is in them. A family that its shorter calls predict to "
       "take over 1.5 times as long as the fastest gets one call, cut off at that time; if it does "
-      "not finish, it is left out."};
+      "not finish, it is left out.",
+      "over_fastest is the median of the ratios within a turn, over_at_least and over_at_most hold "
+      "it with 95 % confidence, from six turns on. Turns go on while 1.05 lies between them."};
   Choice choice(plan, output);
   if (const Support there = available_here(plan.chooser); !there.ok) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
