@@ -77,7 +77,7 @@ struct Families {
     if (tree_takes && (surely_tree(shape, families.int8, threads) || perhaps_tree(shape))) {
       families.tree = "openmp_tree";
     }
-    if (bounds_may_serve(shape, iterations)) {
+    if (bounds_may_serve_at_rest(shape, iterations)) {
       families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
     }
     return families;
@@ -128,6 +128,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
+    // At rest such a tree looks at nodes of many points, and bounds at every point.
     if (by_shape && (begins_with_tree() || tree_later_)) names_.bounded.clear();
     iterations_ = 0;
     again_ = false;

@@ -744,6 +744,29 @@ TEST(OpenmpBest, LeavesBoundsThatCannotDecideAtRest) {
   EXPECT_EQ(*instance->computed_distances(), data.n * data.k) << "what brute force forms";
 }
 
+/// Too small for a sample.
+TEST(OpenmpBest, SmallProblemsTakeBoundsAtRest) {
+  Random random(57);
+  const Case data =
+      make_case("small", 2000, 12, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  constexpr int kSteps = 150;
+  const auto expected = run("openmp_exact", data, 1, kSteps);
+  ASSERT_EQ(expected[kSteps - 1].labels, expected[kSteps - 51].labels) << "to be at rest";
+  for (const int threads : {1, 2}) {
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    Problem<float> problem = problem_of(data, threads);
+    problem.iterations = kSteps + 10;
+    instance->setup(problem);
+    instance->reset(data.centroids.data());
+    instance->step(kSteps);
+    EXPECT_EQ(fetch(*instance, data).labels, expected.back().labels);
+    EXPECT_EQ(fetch(*instance, data).centroids, expected.back().centroids);
+    instance->step(10);
+    EXPECT_LT(*instance->computed_distances(), data.n * data.k) << "of ten iterations";
+    EXPECT_EQ(fetch(*instance, data).labels, expected.back().labels);
+  }
+}
+
 TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
   Random random(15);
   // The sample is every 128th point. These are eight clusters far away, which settle at once; all others
