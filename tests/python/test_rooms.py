@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^#include "((?:harness|datasets|implementations)/[^"]+)"'
 OTHERS = {
     "datasets": {"support"},
     "implementations": {"machine"},
-    "experiments": {"verify"},
+    "experiments": {"verify", "record"},
 }
 
 
