@@ -95,7 +95,7 @@ class CentroidHalving {
   std::int64_t d_;
 };
 
-/// The same number of groups without a look at the centroids.
+/// `count` groups of k centroids that follow one another, wherever they lie; 1 <= count <= k.
 inline std::vector<std::vector<std::int32_t>> consecutive_groups(std::int64_t k, int count) {
   std::vector<std::vector<std::int32_t>> groups(count);
   for (int g = 0; g < count; ++g) {
