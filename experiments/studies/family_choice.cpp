@@ -206,9 +206,7 @@ class Choice {
       output_.findings["most_behind" + end] = largest(ratios);
       output_.findings["median_behind" + end] = median(ratios);
       output_.findings["share_over_five_percent_behind" + end] = share_above(ratios, kInQuestion);
-    }
-    for (const auto& [iterations, least] : surely_) {
-      const std::string end = "_" + std::to_string(iterations);
+      const std::vector<double>& least = surely_.at(iterations);
       output_.findings["most_surely_behind" + end] = largest(least);
       output_.findings["share_surely_over_five_percent_behind" + end] =
           share_above(least, kInQuestion);

@@ -278,14 +278,14 @@ inline bool prefers_groups(const Shape& shape) {
   return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
 }
 
-/// May bounds serve in so many iterations (0: nobody knows how many)? Not where these are too few to pay for them, or
-/// hardly longer than what is done for the bounds of all points.
+/// May bounds serve while points move, in so many iterations (0: nobody knows how many)? Not where these are too few to
+/// pay for them, or hardly longer than what is done for the bounds of all points.
 inline bool bounds_may_serve(const Shape& shape, std::int64_t iterations) {
   const Sizes s = shape;
   const double each = FamilyCosts(shape).exact();
   const std::int64_t fewest = shape.d > 8 || each > 60 ? 16 : 100;
   const bool in_question = iterations == 0 || iterations >= fewest;
-  return in_question && shape.k >= 4 && (shape.d > 8 || each > 9) && s.n * s.k * s.d > 2e5;
+  return in_question && shape.k >= 4 && (shape.d > 8 || each > 9) && s.n * s.k * s.d > 2e6;
 }
 
 /// The same once no label changes, wherever they may serve before. What they cost then is known, so only the smallest
@@ -300,8 +300,7 @@ inline bool bounds_may_serve_at_rest(const Shape& shape, std::int64_t iterations
 /// iterations short. Looks() lets them take but a small share of the time, though all threads wait where the points are
 /// too few for several.
 inline std::int64_t scouts(const Shape& shape, std::int64_t iterations) {
-  const Sizes s = shape;
-  if (!bounds_may_serve(shape, iterations) || s.n * s.k * s.d <= 2e6) return 0;
+  if (!bounds_may_serve(shape, iterations)) return 0;
   const std::int64_t points = std::max(shape.n / 128, std::min<std::int64_t>(64, shape.n / 16));
   return points >= 32 ? std::min<std::int64_t>(points, 1024) : 0;
 }

@@ -141,9 +141,7 @@ std::vector<std::vector<std::int64_t>> nearest_rows(const Problem<float>& proble
         found[place].insert(found[place].end(), own[place].begin(), own[place].end());
       }
       keep_nearest(found[place]);
-    }
-    // Once more where the sample was misleading: with all points.
-    for (std::size_t place = 0; place < places; ++place) {
+      // Once more where the sample was misleading: with all points.
       const bool enough = std::ssize(found[place]) >= wanted;
       if (limits[place] != kNobody && !enough) found[place].clear();
       limits[place] = enough ? kNobody : std::numeric_limits<float>::infinity();
