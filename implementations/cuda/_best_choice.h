@@ -263,6 +263,13 @@ inline constexpr std::int64_t kIterationsBeforeBounds = 10;
 inline constexpr double kTrialShare = 0.05;
 inline constexpr double kTrialShareIfBoundsHold = 0.25;
 
+/// What of load_seconds() a trial has to pay for: nothing once a share of what this process has spent does, since a
+/// problem that is set up again and again is not to go without the family for ever.
+inline double load_in_trial(const std::string& family, double seconds_of_process) {
+  const double load = load_seconds(family);
+  return load > kTrialShare * seconds_of_process ? load : 0;
+}
+
 /// Can a trial of `other` pay within so many iterations of `first`, if both predictions are as wrong as they may be?
 inline bool trial_may_pay(const std::string& other, const std::string& first, const Shape& shape,
                           const GpuLimits& limits, std::int64_t iterations) {

@@ -57,7 +57,16 @@ class BestRun {
   [[nodiscard]] const At& at_work() const { return *families_[now_].family; }
   [[nodiscard]] At& at_work() { return *families_[now_].family; }
 
+  /// Is there another one that may be tried?
+  [[nodiscard]] bool chooses() const { return families_.size() > 1; }
+  /// Of everything so far, if it chooses.
+  [[nodiscard]] double seconds() const { return all_; }
+
   void reset(const float* centroids) {
+    if (!chooses()) {
+      made_ = since_ = 0;
+      return at_work().reset(centroids);
+    }
     if (trial_ && trial_is_over()) end_trial();
     if (trial_) charge(*trial_);
     for (Known& one : families_) one.holds = false;  // so they did in the run that ends
@@ -80,7 +89,16 @@ class BestRun {
     return all;
   }
   void step(std::int64_t iterations, StageRecorder* recorder) {
-    step_until({}, iterations, recorder);
+    if (chooses()) {
+      step_until({}, iterations, recorder);
+      return;
+    }
+    // Of few points it takes no longer than what would be noted of it.
+    at_work().expect(std::max(iterations, made_));
+    at_work().set_stage_recorder(recorder);
+    at_work().step(iterations);
+    at_work().set_stage_recorder(nullptr);
+    made_ += iterations;
   }
 
   /// The family at work, the one that goes on where a run is long, or the same, and all that were set up.

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "harness/variant.h"
@@ -14,15 +13,17 @@
 
 namespace kmeans::cuda {
 
-/// The registered family of that name, not set up; for a problem that is counted with the sums for it.
-inline std::unique_ptr<Family<float>> make_family(const std::string& name,
+/// What is registered as a family, not set up; for a problem that is counted with the sums for it.
+inline std::unique_ptr<Family<float>> make_family(const Registration& registration,
                                                   const Problem<float>& problem) {
-  auto variant = registered_variant(name).factory.make_float(problem.shape.precision);
-  if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
-    throw std::logic_error(name + " is not a family of exact variants");
+  auto variant = registration.factory.make_float(problem.shape.precision);
+  auto* const family = dynamic_cast<Family<float>*>(variant.get());
+  if (family == nullptr) {
+    throw std::logic_error(registration.traits.name + " is not a family of exact variants");
   }
-  std::unique_ptr<Family<float>> family(dynamic_cast<Family<float>*>(variant.release()));
-  return problem.is_counted() ? counted_family(std::move(family)) : std::move(family);
+  (void)variant.release();
+  std::unique_ptr<Family<float>> own(family);
+  return problem.is_counted() ? counted_family(std::move(own)) : std::move(own);
 }
 
 }  // namespace kmeans::cuda

@@ -11,6 +11,7 @@
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -40,7 +41,7 @@ using kmeans::cuda::Candidate;
 using kmeans::cuda::SharedRows;
 using Family = kmeans::cuda::Family<float>;
 
-/// The families among which it chooses: looked up once, since set-up asks for each of them some times.
+/// The families among which it chooses: looked up once, since a search takes as long as an iteration of few points.
 const std::vector<kmeans::Registration>& all_families() {
   static const auto all = [] {
     std::vector<kmeans::Registration> families;
@@ -109,47 +110,57 @@ Used& used() {
   return families;
 }
 
+/// Seconds of this process's problems for which there was more than one candidate.
+std::atomic<double>& seconds_of_process() {
+  static std::atomic<double> seconds{0};
+  return seconds;
+}
+
 class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float> {
  public:
+  CudaBest() = default;
+  CudaBest(const CudaBest&) = delete;
+  CudaBest& operator=(const CudaBest&) = delete;
+  ~CudaBest() override { end(); }
+
   void setup(const Problem<float>& problem) override {
     const double begin = BestRun::seconds_now();
-    run_ = BestRun();
+    end();
     problem_ = problem;
     const Shape& shape = problem.shape;
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
-    Choice chosen = choice();
-    std::vector<Candidate>& candidates = chosen.candidates;
-    const bool several = candidates.size() > 1 && kmeans::gpu_has_room(chosen.bytes);
-    if (rows_ == nullptr && (problem.is_counted() || several)) {
+    const auto chosen = choice();
+    std::vector<Candidate> candidates = chosen->candidates;
+    const bool several = candidates.size() > 1;
+    if (rows_ == nullptr &&
+        (problem.is_counted() || (several && kmeans::gpu_has_room(chosen->bytes)))) {
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = candidates.front().name;
-    for (Candidate& one : candidates) {
-      if (!used().contains(one.name)) one.setup += kmeans::cuda::load_seconds(one.name);
-    }
-    run_ = BestRun(
+    if (several) count_loading(candidates);
+    run_.emplace(
         std::move(candidates), [this](const std::string& name) { return make(name); },
         BestRun::seconds_now() - begin);
   }
 
-  void reset(const float* centroids) override { run_.reset(centroids); }
-  void step(std::int64_t iterations) override { run_.step(iterations, stage_recorder()); }
+  void reset(const float* centroids) override { run_->reset(centroids); }
+  void step(std::int64_t iterations) override { run_->step(iterations, stage_recorder()); }
   void fetch(float* centroids, std::int32_t* labels) override {
-    run_.at_work().fetch(centroids, labels);
+    run_->at_work().fetch(centroids, labels);
   }
-  kmeans::Progress progress() override { return run_.at_work().progress(); }
+  kmeans::Progress progress() override { return run_->at_work().progress(); }
 
   Stopped step_until(const Stopping& when, std::int64_t iterations) override {
-    return run_.step_until(when, iterations);
+    return run_->step_until(when, iterations);
   }
-  [[nodiscard]] const float* centroids() const override { return run_.at_work().centroids(); }
-  void label_again() override { run_.at_work().label_again(); }
+  [[nodiscard]] const float* centroids() const override { return run_->at_work().centroids(); }
+  void label_again() override { run_->at_work().label_again(); }
 
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
-    auto info = run_.at_work().library_info();
-    info.emplace_back("family", run_.family());
-    info.emplace_back("family of long runs", run_.family_of_long_runs());
-    info.emplace_back("families tried", run_.tried());
+    auto info = run_->at_work().library_info();
+    info.emplace_back("family", run_->family());
+    info.emplace_back("family of long runs", run_->family_of_long_runs());
+    info.emplace_back("families tried", run_->tried());
     return info;
   }
 
@@ -161,22 +172,35 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     bool all = true;   // every family had room
   };
 
+  /// Its memory is given back.
+  void end() {
+    if (run_ && run_->chooses()) seconds_of_process() += run_->seconds();
+    run_.reset();
+  }
+
+  static void count_loading(std::vector<Candidate>& candidates) {
+    for (Candidate& one : candidates) {
+      if (used().contains(one.name)) continue;
+      one.setup += kmeans::cuda::load_in_trial(one.name, seconds_of_process());
+    }
+  }
+
   /// The same problem has the same candidates, as long as there is room for each of these.
-  [[nodiscard]] Choice choice() const {
+  [[nodiscard]] std::shared_ptr<const Choice> choice() const {
     struct Known {
       std::array<std::int64_t, 5> question;
-      Choice answer;
+      std::shared_ptr<const Choice> answer;
     };
     static thread_local std::deque<Known> known;  // the last ones
     const Shape& shape = problem_.shape;
-    if (problem_.is_counted()) return choose();
+    if (problem_.is_counted()) return std::make_shared<Choice>(choose());
     const std::array question{static_cast<std::int64_t>(kmeans::current_gpu()->index), shape.n,
                               shape.d, shape.k, problem_.iterations};
     for (const Known& one : known) {
-      if (one.question == question && kmeans::gpu_has_room(one.answer.bytes)) return one.answer;
+      if (one.question == question && kmeans::gpu_has_room(one.answer->bytes)) return one.answer;
     }
-    Choice answer = choose();
-    if (!answer.all) return answer;
+    auto answer = std::make_shared<const Choice>(choose());
+    if (!answer->all) return answer;
     std::erase_if(known, [&](const Known& one) { return one.question == question; });
     constexpr std::size_t kKept = 8;
     if (known.size() == kKept) known.pop_front();
@@ -244,7 +268,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     }
   }
   std::unique_ptr<Family> set_up(const std::string& name) {
-    auto family = kmeans::cuda::make_family(name, problem_);
+    auto family = kmeans::cuda::make_family(family_named(name), problem_);
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->record_late();
@@ -256,7 +280,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   Problem<float> problem_;
   std::string first_;      // of the families: set up whatever room there is
   SharedRows::Rows rows_;  // null: each family that is set up sends them
-  BestRun run_;
+  std::optional<BestRun> run_;
 };
 
 }  // namespace

@@ -172,7 +172,7 @@ class NcclExact final : public kmeans::Variant<float> {
     auto info = own.variant->library_info();
     info.emplace_back("NCCL", kmeans::nccl_version());
     info.emplace_back("GPUs", std::to_string(own.problem.shard.devices->size()));
-    info.emplace_back("on each GPU", own.problem.shape.n == 0 ? "no point" : family_name());
+    info.emplace_back("on each GPU", own.problem.shape.n == 0 ? "no point" : family().traits.name);
     return info;
   }
 
@@ -197,11 +197,11 @@ class NcclExact final : public kmeans::Variant<float> {
   }
 
   /// All GPUs run the same family, though some have a point less: where one launches a graph that calls NCCL, all must.
-  [[nodiscard]] std::string family_name() const {
+  [[nodiscard]] kmeans::Registration family() const {
     const Problem<float>& own = parts_.front().problem;
     Shape largest_part = own.shape;
     largest_part.n = ceil_div(own.whole_n(), own.shard.devices->size());
-    return family_for(largest_part, own.is_counted()).traits.name;
+    return family_for(largest_part, own.is_counted());
   }
 
   /// The first calls of NCCL of these sizes, for which all wait for each other: while nothing can fail.
@@ -228,7 +228,7 @@ class NcclExact final : public kmeans::Variant<float> {
     Part& own = part(member);
     if (own.problem.shape.n == 0) return;  // stays as meet() made it
     own.variant.reset();                   // first: its memory may be needed
-    own.variant = make_family(family_name(), own.problem);
+    own.variant = make_family(family(), own.problem);
     std::optional<SharedRows::Scope> scope;
     if (own.problem.is_counted()) {  // the rows go to the family, and are added up
       const float* points = own.problem.points;

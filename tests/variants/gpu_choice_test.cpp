@@ -247,6 +247,15 @@ TEST(CudaChoice, WeightedProblemsKeepTheRowsNextToPointsInAnotherOrder) {
   }
 }
 
+TEST(CudaChoice, ALongProcessPaysForLoadingAFamily) {
+  for (const std::string& family : kFamilies) {
+    const double load = load_seconds(family);
+    EXPECT_EQ(load_in_trial(family, 0), load) << family;
+    EXPECT_EQ(load_in_trial(family, 19 * load), load) << family;
+    EXPECT_EQ(load_in_trial(family, 21 * load), 0) << family;  // 5 % of which are more
+  }
+}
+
 TEST(CudaChoice, WhatKeepsBoundsIsTriedLast) {
   const Shape shape{1000000, 768, 1000};
   const auto tried = worth_trying({"cuda_hamerly", "cuda_tensor", "cuda_int8", "cuda_exact"}, shape,
@@ -265,6 +274,7 @@ struct Pretended final : Family<float> {
   std::vector<std::int64_t> steps;  // all that were asked for
   bool begun = false;
   bool recorded = false;  // the last step
+  std::int64_t expected = 0;
 
   void setup(const Problem<float>&) override {}
   void reset(const float* centroids) override {
@@ -284,6 +294,7 @@ struct Pretended final : Family<float> {
     }
     recorded = stage_recorder() != nullptr;
   }
+  void expect(std::int64_t iterations) override { expected = iterations; }
   Stopped step_until(const Stopping&, std::int64_t iterations) override {
     const std::int64_t left = std::max<std::int64_t>(1, settles - static_cast<std::int64_t>(at));
     step(std::min(left, iterations));
@@ -383,10 +394,23 @@ class ARun : public testing::Test {
 
 TEST_F(ARun, OfOneFamilyIsAskedForAtOnce) {
   begin({{"a", 1, 2, always(1)}});
+  EXPECT_FALSE(run_.chooses());
   run_.step(100, nullptr);
   EXPECT_THAT(at_["a"]->steps, ElementsAre(100));
+  EXPECT_EQ(at_["a"]->expected, 100);
   EXPECT_EQ(seen(), 100);
   EXPECT_EQ(run_.tried(), "a");
+  NoStages recorder;
+  run_.step(7, &recorder);
+  EXPECT_TRUE(at_["a"]->recorded);
+  EXPECT_EQ(at_["a"]->expected, 100);  // as many again as there have been
+  restart();
+  EXPECT_EQ(seen(), 0);
+  run_.step(7, nullptr);
+  EXPECT_FALSE(at_["a"]->recorded);
+  EXPECT_EQ(at_["a"]->expected, 7);
+  EXPECT_EQ(run_.step_until({.settled = true}, 30).iterations, 30);
+  EXPECT_EQ(seen(), 37);
 }
 
 TEST_F(ARun, TriesAnotherFamilyOnItsOwnIterationsAndKeepsTheFaster) {
