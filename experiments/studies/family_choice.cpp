@@ -204,7 +204,7 @@ class Choice {
     for (const auto& [iterations, ratios] : ratios_) {
       const std::string end = "_" + std::to_string(iterations);
       output_.findings["most_behind" + end] = largest(ratios);
-      output_.findings["median_behind" + end] = median(ratios);
+      output_.findings["median_behind" + end] = median_of(ratios);
       output_.findings["share_over_five_percent_behind" + end] = share_above(ratios, kInQuestion);
       const std::vector<double>& least = surely_.at(iterations);
       output_.findings["most_surely_behind" + end] = largest(least);
@@ -293,7 +293,7 @@ class Choice {
           calls >= kMostCallsInQuestion || all >= kLongerInQuestion * plan_.seconds;
       if (longest || !is_in_question(rows.front().over(fastest))) break;
       std::erase_if(running, [&](const Row* one) {
-        return one != &rows.front() && median(one->over(fastest)) > kNext;
+        return one != &rows.front() && median_of(one->over(fastest)) > kNext;
       });
     }
     add_row(rows, problem, iterations);
@@ -305,8 +305,8 @@ class Choice {
     double most = 0;
     for (auto row = std::next(rows.begin()); row != rows.end(); ++row) {
       if (row->seconds.empty()) continue;  // left out
-      const double ratio = median(rows.front().over(*row));
-      if (ratio <= most) continue;
+      const double ratio = median_of(rows.front().over(*row));
+      if (!(ratio > most)) continue;
       fastest = &*row;
       most = ratio;
     }
@@ -324,15 +324,15 @@ class Choice {
   void add_row(std::vector<Row>& rows, const Problem<float>& problem, std::int64_t iterations) {
     for (Row& row : rows) {
       if (row.seconds.empty()) continue;
-      row.whole = median(row.seconds);
-      row.setup = median(row.setups);
+      row.whole = median_of(row.seconds);
+      row.setup = median_of(row.setups);
       row.made = iterations;
     }
     const Row& fastest = fastest_of(rows);
     const Row& chooser = rows.front();
     std::vector<double> ratios = chooser.over(fastest);
     std::sort(ratios.begin(), ratios.end());
-    const double ratio = median(ratios);
+    const double ratio = median_of(ratios);
     const auto interval = median_ci95(ratios);
     output_.rows.push_back({{"n", problem.shape.n},
                             {"d", problem.shape.d},
