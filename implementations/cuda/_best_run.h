@@ -120,11 +120,11 @@ class BestRun {
   }
 
  private:
-  static constexpr std::int64_t kExpected = 20;  // of a run that stops by itself, at first
-  static constexpr std::int64_t kLastLook = 80;  // by then they do, or never will
-  static constexpr double kClear = 0.97;         // less may be the clock's
-  static constexpr double kClearEarly = 0.88;    // while points move, others also become faster
-  static constexpr double kCount = 100e-6;       // seconds that two counts of changed labels take
+  static constexpr std::int64_t kExpected = 20;   // of a run that stops by itself, at first
+  static constexpr std::int64_t kLastLook = 160;  // by then they do, or never will
+  static constexpr double kClear = 0.97;          // less may be the clock's
+  static constexpr double kClearEarly = 0.88;     // while points move, others also become faster
+  static constexpr double kCount = 100e-6;        // seconds that two counts of changed labels take
 
   struct Known {
     Candidate known;
@@ -198,9 +198,9 @@ class BestRun {
     return made;
   }
 
-  /// looked: after so many iterations.
+  /// looked: after so many iterations. Each look takes as long as some iterations.
   static void look_later(Known& one, std::int64_t looked) {
-    one.not_before = 2 * looked;
+    one.not_before = 4 * looked;
     one.done = one.not_before > kLastLook;
   }
 
@@ -334,11 +334,11 @@ class BestRun {
 
   void judge(std::size_t candidate, std::size_t before, double its, double first) {
     Known& one = families_[candidate];
-    // What bounds save grows from iteration to iteration: by the last look they need not be ahead yet.
+    // What bounds save grows from iteration to iteration: by the second look they need not be ahead yet.
     const std::int64_t looked = made_ - since_;
-    const double clear = !one.known.keeps_bounds  ? kClear
-                         : 2 * looked > kLastLook ? 1
-                                                  : kClearEarly;
+    const double clear = !one.known.keeps_bounds            ? kClear
+                         : looked > kIterationsBeforeBounds ? 1
+                                                            : kClearEarly;
     const bool faster = *one.seconds < clear * its;
     if (one.known.keeps_bounds) {
       if (faster) {
