@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  what does it cost not to know which exact family is the fastest?
-// Method:    whole calls of a variant that chooses and of the families among which it does, in turns: setup, T
-//            iterations from the same random points, labels and centroids back. What it tries on the way is
-//            in its time. All answers must have the same bits
+// Method:    whole calls of a variant that chooses and of the families among which it does, in turns: the variant
+//            made and set up, T iterations from the same random points, labels and centroids back. What it tries
+//            on the way is in its time. All answers must have the same bits
 // Time:      of a process that has called before, with its memory and threads kept as the library keeps them;
 //            medians of calls in an order that is drawn in each turn. A family that its shorter calls predict to
 //            take over 1.5 times as long as the fastest gets one call, cut off at that time, since bounds save more
@@ -130,22 +130,29 @@ struct Answer {
   }
 };
 
+/// A variant that is ready for so many iterations. One that chooses makes another in its setup, so that to make it
+/// counts, too.
+std::unique_ptr<Variant<float>> ready(const Row& row, Problem<float> problem,
+                                      std::int64_t iterations) {
+  problem.iterations = iterations;
+  auto variant = row.variant->factory.make_float(problem.shape.precision);
+  variant->setup(problem);
+  return variant;
+}
+
 /// Adds a whole call.
 void call(Row& row, const Problem<float>& problem, const std::vector<float>& first,
           std::int64_t iterations, Answer& answer) {
-  Problem<float> known = problem;
-  known.iterations = iterations;
-  Session<float> session(*row.variant, known, first.data());
   answer.centroids.assign(first.size(), 0);
   answer.labels.assign(problem.shape.n, -1);
-  Variant<float>& variant = session.variant();
   const auto begin = Clock::now();
-  variant.reset(first.data());
-  variant.step(iterations);
-  variant.fetch(answer.centroids.data(), answer.labels.data());
-  row.seconds.push_back(session.setup_seconds() + seconds_since(begin));
-  row.setups.push_back(session.setup_seconds());
-  for (const auto& [what, name] : variant.library_info()) {
+  const auto variant = ready(row, problem, iterations);
+  row.setups.push_back(seconds_since(begin));
+  variant->reset(first.data());
+  variant->step(iterations);
+  variant->fetch(answer.centroids.data(), answer.labels.data());
+  row.seconds.push_back(seconds_since(begin));
+  for (const auto& [what, name] : variant->library_info()) {
     if (what == "family" || what == "families") row.family = name;
   }
 }
@@ -153,21 +160,19 @@ void call(Row& row, const Problem<float>& problem, const std::vector<float>& fir
 /// Does a whole call take no longer than `most`? It is cut off there, or some iterations later.
 bool ends_within(double most, const Row& row, const Problem<float>& problem,
                  const std::vector<float>& first, std::int64_t iterations, Answer& answer) {
-  Problem<float> known = problem;
-  known.iterations = iterations;
-  Session<float> session(*row.variant, known, first.data());
   const auto begin = Clock::now();
-  const auto late = [&] { return session.setup_seconds() + seconds_since(begin) > most; };
-  session.variant().reset(first.data());
+  const auto late = [&] { return seconds_since(begin) > most; };
+  const auto variant = ready(row, problem, iterations);
+  variant->reset(first.data());
   std::int64_t part = 1;
   for (std::int64_t made = 0; made < iterations; made += part) {
     if (late()) return false;
     part = std::min({2 * part, std::max<std::int64_t>(1, iterations / 10), iterations - made});
-    session.variant().step(part);
+    variant->step(part);
   }
   answer.centroids.resize(first.size());
   answer.labels.resize(problem.shape.n);
-  session.variant().fetch(answer.centroids.data(), answer.labels.data());
+  variant->fetch(answer.centroids.data(), answer.labels.data());
   return !late();
 }
 
@@ -409,7 +414,8 @@ StudyOutput run(const StudyInput& input) {
                     "calls"};
   for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
-      "Times are medians of calls in turns, from setup to labels and centroids in the host's "
+      "Times are medians of calls in turns, from a variant that is to be made to labels and "
+      "centroids in the host's "
       "memory; what is tried on the way is in them. A family that its shorter calls predict to "
       "take over 1.5 times as long as the fastest gets one call, cut off at that time; if it does "
       "not finish, it is left out.",
@@ -420,7 +426,9 @@ StudyOutput run(const StudyInput& input) {
     output.notes.push_back("Left out: " + plan.chooser + " (" + there.reason + ")");
     return output;
   }
-  const AsInTheLibrary as_in_the_library(require_variant(plan.chooser).traits.gpu);
+  const bool gpu = require_variant(plan.chooser).traits.gpu;
+  if (gpu) bind_gpu();
+  const AsInTheLibrary as_in_the_library(gpu);
   for (const int threads : plan.threads) {
     if (threads > usable_threads()) {
       output.notes.push_back("Left out: " + std::to_string(threads) + " threads (" +
