@@ -291,11 +291,20 @@ inline bool trial_may_pay(const std::string& other, const std::string& first, co
 
 /// Are bounds the fastest from the first iteration on, with no other that structure in the points could make faster?
 /// The others would be ahead in the few iterations that a trial times. Families by the seconds of a run.
-inline bool bounds_alone(const std::vector<std::string>& families, const FamilyTimes& times,
-                         const std::map<std::string, double>& seconds) {
+inline bool bounds_alone(const std::vector<std::string>& families, const FamilyTimes& times) {
   if (families.size() < 2 || families.front() != kKeepsBounds) return false;
   return std::none_of(families.begin() + 1, families.end(), [&](const std::string& family) {
     return times.least_of(family) < times.later(kKeepsBounds);
+  });
+}
+
+/// Are bounds the fastest in a run of so many iterations, if the points have no structure?
+inline bool bounds_ahead(const std::vector<std::string>& families, const FamilyTimes& times,
+                         std::int64_t iterations) {
+  if (iterations == 0) return false;
+  const double bounds = times.run(kKeepsBounds, iterations);
+  return std::all_of(families.begin(), families.end(), [&](const std::string& family) {
+    return family == kKeepsBounds || bounds < times.run(family, iterations);
   });
 }
 
@@ -313,7 +322,7 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
   });
   const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
   std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
-  if (iterations > 0 && bounds_alone(families, times, seconds)) return {families.front()};
+  if (iterations > 0 && bounds_alone(families, times)) return {families.front()};
   std::stable_partition(families.begin(), families.end(),
                         [](const std::string& family) { return family != kKeepsBounds; });
   if (iterations > 0 && families.size() > 1) {

@@ -24,10 +24,11 @@ namespace kmeans::cuda {
 /// A family that may be the fastest, and what a model knows of it, in seconds.
 struct Candidate {
   std::string name;
-  double likely;      ///< Of an iteration.
-  double least;       ///< It cannot be less.
-  double setup;       ///< Of its copies of points that are on the GPU.
-  bool keeps_bounds;  ///< Saves little in ten iterations and more in each later one.
+  double likely;       ///< Of an iteration.
+  double least;        ///< It cannot be less.
+  double setup;        ///< Of its copies of points that are on the GPU.
+  bool keeps_bounds;   ///< Saves little in ten iterations and more in each later one.
+  bool ahead = false;  ///< The fastest in the whole run, it is likely.
   /// Its bounds are known to hold once an iteration changes no more labels than this; -1: that is not known.
   std::int64_t holds_below = -1;
 };
@@ -124,6 +125,8 @@ class BestRun {
   static constexpr std::int64_t kLastLook = 160;  // by then they do, or never will
   static constexpr double kClear = 0.97;          // less may be the clock's
   static constexpr double kClearEarly = 0.88;     // while points move, others also become faster
+  static constexpr double kClearAhead = 1.15;     // what is ahead later may not be yet
+  static constexpr double kSavedAhead = 0.05;     // then, of an iteration
   static constexpr double kCount = 100e-6;        // seconds that two counts of changed labels take
 
   struct Known {
@@ -201,8 +204,9 @@ class BestRun {
   /// looked: after so many iterations. Each look takes as long as some iterations.
   static void look_later(Known& one, std::int64_t looked) {
     one.not_before = 4 * looked;
-    one.done = one.not_before > kLastLook;
+    one.done = is_last_look(looked);
   }
+  static bool is_last_look(std::int64_t looked) { return 4 * looked > kLastLook; }
 
   /// By what is known of it now.
   [[nodiscard]] double iteration_seconds() const {
@@ -334,18 +338,18 @@ class BestRun {
 
   void judge(std::size_t candidate, std::size_t before, double its, double first) {
     Known& one = families_[candidate];
-    // What bounds save grows from iteration to iteration: by the second look they need not be ahead yet.
+    // What bounds save grows from iteration to iteration.
     const std::int64_t looked = made_ - since_;
-    const double clear = !one.known.keeps_bounds            ? kClear
-                         : looked > kIterationsBeforeBounds ? 1
-                                                            : kClearEarly;
+    const double clear = one.known.ahead                                   ? kClearAhead
+                         : one.known.keeps_bounds && !is_last_look(looked) ? kClearEarly
+                                                                           : kClear;
     const bool faster = *one.seconds < clear * its;
     if (one.known.keeps_bounds) {
       if (faster) {
         one.done = true;
         later_ = candidate;
         later_after_ = looked;
-        later_saved_ = its - *one.seconds;
+        later_saved_ = std::max(its - *one.seconds, one.known.ahead ? kSavedAhead * its : 0);
         later_costs_ = std::max(0.0, first - *one.seconds);
         return;
       }

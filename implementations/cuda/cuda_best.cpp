@@ -223,12 +223,15 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     families = kmeans::cuda::worth_trying(std::move(families), shape, limits, problem_.iterations);
     choice.bytes = most_needed(families) + kmeans::cuda::bytes_of_rows(shape);
     const kmeans::cuda::FamilyTimes times(shape, limits);
+    const bool ahead = kmeans::cuda::bounds_ahead(families, times, problem_.iterations);
     for (const auto& name : families) {
+      const bool keeps_bounds = name == kmeans::cuda::kKeepsBounds;
       choice.candidates.push_back({.name = name,
                                    .likely = times.of(name),
                                    .least = kmeans::cuda::surely_least(name, times),
                                    .setup = kmeans::cuda::setup_seconds(name, shape, limits),
-                                   .keeps_bounds = name == kmeans::cuda::kKeepsBounds,
+                                   .keeps_bounds = keeps_bounds,
+                                   .ahead = keeps_bounds && ahead,
                                    .holds_below = kmeans::cuda::holds_below(name, shape)});
     }
     return choice;

@@ -194,6 +194,14 @@ TEST(CudaChoice, TheModelAloneIsRightInCallsOnFile) {
   EXPECT_EQ(calls, 180);
 }
 
+TEST(CudaChoice, BoundsAreAheadInLongRuns) {
+  const FamilyTimes times({500000, 6, 500}, limits_of(h200()));
+  const std::vector<std::string> families{"cuda_tree", "cuda_tensor", kKeepsBounds};
+  EXPECT_TRUE(bounds_ahead(families, times, 300));
+  EXPECT_FALSE(bounds_ahead(families, times, 50));
+  EXPECT_FALSE(bounds_ahead(families, times, 0)) << "nobody knows";
+}
+
 /// What kUnsure rests on.
 TEST(CudaChoice, NoPredictionIsOffByMoreThanAFactorOfTwo) {
   int predictions = 0;
@@ -349,6 +357,7 @@ struct Speed {
   std::function<double(std::int64_t)> later;
   bool keeps_bounds = false;
   std::int64_t holds_below = -1;
+  bool ahead = false;
 };
 
 std::function<double(std::int64_t)> always(double seconds) {
@@ -368,6 +377,7 @@ class ARun : public testing::Test {
                             .least = 0,
                             .setup = speed.setup,
                             .keeps_bounds = speed.keeps_bounds,
+                            .ahead = speed.ahead,
                             .holds_below = speed.holds_below});
     }
     run_ = BestRun(
@@ -544,15 +554,31 @@ TEST_F(ARun, LooksForAGainBehindBoundsUntilAHundredAndSixtyIterations) {
   }
 }
 
-TEST_F(ARun, TakesBoundsThatAreAheadByLittleAtTheSecondLook) {
+TEST_F(ARun, TakesBoundsThatAreAheadByLittleOnlyAtTheLastLook) {
   // While points move the other family becomes faster, too.
   begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.92), true}});
   run_.step(1000, nullptr);
   EXPECT_EQ(run_.family_of_long_runs(), "h");
-  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 955));
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 1, 4, 835));
   begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.8), true}});
   run_.step(1000, nullptr);
   EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 985));
+}
+
+TEST_F(ARun, TakesBoundsThatAreExpectedToBeAheadUnlessTheyAreFarBehind) {
+  const auto run_with = [&](double early) {
+    const auto bounds = [=](std::int64_t made) { return made < 100 ? early : 0.5; };
+    begin({{"a", 1, 1, always(1)}, {"h", 1, 2, bounds, true, -1, true}});
+    run_.step(300, nullptr);
+    EXPECT_EQ(seen(), 300);
+  };
+  run_with(1.1);
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 285));
+  restart();
+  run_.step(300, nullptr);
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 285, 290));
+  run_with(1.2);
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 1, 4, 135));
 }
 
 TEST_F(ARun, TriesBoundsThatAreDearOnceFewLabelsChange) {
