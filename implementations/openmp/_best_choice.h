@@ -70,13 +70,13 @@ struct FamilyCosts {
     return instructions.starts_with("avx") || instructions == "amx";
   }
 
-  /// Do bytes save, in so many iterations, what they take to set up beyond float32?
+  /// Do bytes save, in so many iterations, what they take to set up beyond float32? By a fifth, as costs are estimates.
   [[nodiscard]] bool bytes_pay(const std::string& instructions, double open,
                                std::int64_t iterations) const {
     if (instructions == "avx2") return prefers_pairs();
     if (!is_fast(instructions) || open >= kMostOpen) return false;
     const double saved = exact() - int8(instructions, open);
-    return static_cast<double>(iterations) * saved > int8_start();
+    return static_cast<double>(iterations) * saved > 1.2 * int8_start();
   }
   [[nodiscard]] double int8_start() const {
     return 90 + 1.6 * crowded(threads) * s.d + 200 * s.k * threads / s.n;
@@ -229,6 +229,9 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
   const bool bytes = costs.bytes_pay(int8_instructions, costs.usual_open(), iterations);
   return bytes ? "openmp_int8" : "openmp_exact";
 }
+
+/// Is an iteration over before anything else could pay?
+inline bool is_tiny(const Shape& shape) { return shape.n * shape.k * shape.d < 5000; }
 
 /// With few coordinates boxes separate centroids whatever the points are, unless each centroid has few points.
 inline bool surely_tree(const Shape& shape, const std::string& int8_instructions, int threads) {

@@ -120,11 +120,11 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     problem_ = problem;
     const Shape& shape = problem.shape;
     const bool weighted = problem.counted.weights != nullptr;
-    // A rank without points has none to choose by.
-    names_ = shape.n > 0 ? Families::of(shape, problem.threads, problem.iterations, weighted)
-                         : Families{.brute = "openmp_exact"};
+    // A rank may even have no points.
+    names_ = is_tiny(shape) ? Families{.brute = "openmp_exact"}
+                            : Families::of(shape, problem.threads, problem.iterations, weighted);
     tree_later_ = false;
-    const bool by_shape = surely_tree(shape, names_.int8, problem.threads);
+    const bool by_shape = !names_.tree.empty() && surely_tree(shape, names_.int8, problem.threads);
     if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
@@ -384,7 +384,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     const KeptVector<float> neighbours = neighbourhoods(problem_, team);
     const KeptVector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
     const auto boxes = make_family(names_.tree);
-    boxes->setup(part_of_problem(neighbours, 1));
+    boxes->setup(part_of_problem(neighbours, std::max(1, problem_.threads / 4)));  // they are few
     boxes->reset(centroids.data());
     boxes->step(1);
     const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
