@@ -85,8 +85,7 @@ class FamilyTimes {
     return 32e-6 + tensor_pairs() + rest;
   }
   [[nodiscard]] double tensor_pairs() const {
-    const double tiles = std::ceil(s_.n / 256);
-    const double turns = tiles / gpu_.multiprocessors;
+    const double turns = tensor_turns();
     const double points = 256 * gpu_.multiprocessors * (turns < 8 ? std::ceil(turns) : turns);
     const double rate = (s_.d > 332 ? 0.64 : 0.94) * gpu_.product_rate();
     const double pair =
@@ -95,11 +94,15 @@ class FamilyTimes {
     return std::max(points * up(s_.k, 128) * pair, copy) + made_again(15);
   }
 
-  /// tensor(), whose pairs are those of all points in the first of ten iterations, then of `open` of them; and a look
-  /// at the bounds.
+  /// Tiles of points for each multiprocessor.
+  [[nodiscard]] double tensor_turns() const { return std::ceil(s_.n / 256) / gpu_.multiprocessors; }
+
+  /// tensor(), whose pairs are those of all points in the first of ten iterations, then of `open` of them, but of one
+  /// tile for each multiprocessor at least; and a look at the bounds.
   [[nodiscard]] double hamerly(double open) const {
     const double test = 8e-6 + s_.n * 70 / gpu_.bytes_per_second;
-    const double saved = 0.9 * (1 - open) * tensor_pairs();
+    const double left = std::max(open, 1 / std::ceil(tensor_turns()));
+    const double saved = 0.9 * (1 - left) * tensor_pairs();
     return test + 1.06 * (tensor() - saved);
   }
 
