@@ -172,9 +172,9 @@ struct FamilyCosts {
     return bounded_point(computed, groups) + (20000 + 2 * s.k * s.d) / s.n;
   }
   /// When no label changes any more: no centroid moves, so only points are open that bounds cannot decide. A point that
-  /// is not takes 1.2 ns; barriers, the longer the more threads there are.
+  /// is not takes 1.2 ns; and 1.5 us are waited longer at barriers than by brute force.
   [[nodiscard]] double bounded_at_rest(double computed, bool groups) const {
-    return bounded_point(computed, groups) - 3.8 + 500.0 * (threads + 1) * threads / s.n;
+    return bounded_point(computed, groups) - 3.8 + 1500.0 * threads / s.n;
   }
   /// Without what is done once an iteration for the centroids: new layouts, and their movement.
   [[nodiscard]] double bounded_point(double computed, bool groups) const {
