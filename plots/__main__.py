@@ -14,6 +14,7 @@ try:
     from plots import compare_page, machines_page, only
     from plots.compare_page import Picture
     from plots.comparison import load_comparison
+    from plots.derived import DerivedError
     from plots.index import write_index
     from plots.load import ROOT, Result, ResultError, load_folder
     from plots.machines import load_machines
@@ -217,6 +218,9 @@ def main(argv: list[str] | None = None) -> int:
             loaded |= {f: _load(f) for f in machine_folders(root) if f not in loaded}
             there = {f: loaded[f] for f in machine_folders(root) if loaded[f]}
             print(write_index(there, root))
+    except DerivedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_OUTPUT_FAILED

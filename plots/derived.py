@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,7 +65,8 @@ def _on_file() -> _Known:
     return _read(text)
 
 
-def _hashes(paths: Iterable[Path]) -> dict[Path, str]:
+def hashes_of(paths: Iterable[Path]) -> dict[Path, str]:
+    """The SHA-256 of each file."""
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
@@ -84,18 +85,28 @@ def ask(paths: Sequence[Path]) -> str:
     return run.stdout
 
 
-def facts_of(paths: Iterable[Path]) -> dict[Path, Facts]:
-    """Raises DerivedError, with the reason that the program gives."""
-    hashes = _hashes(paths)
+def facts_of(hashes: Mapping[Path, str]) -> dict[Path, Facts]:
+    """Of files with these SHA-256. Raises DerivedError, with the reason that the program gives, or
+    because a file is another by now."""
     known = _on_file().files
     if unknown := [path for path, sha256 in hashes.items() if sha256 not in known]:
         known = known | _read(ask(unknown)).files
+    if changed := [path for path in unknown if hashes[path] not in known]:
+        raise DerivedError(_changed(changed[0]))
     return {path: known[sha256] for path, sha256 in hashes.items()}
 
 
+def _changed(path: Path) -> str:
+    return f"{path}: replaced while it was read, as by a run that goes on; a second call reads it"
+
+
 def _of_folder(paths: Sequence[Path]) -> tuple[_Known, frozenset[str]]:
-    known, key = _on_file(), frozenset(_hashes(paths).values())
-    return (known if key in known.models else _read(ask(sorted(paths)))), key
+    known, key = _on_file(), frozenset(hashes_of(paths).values())
+    if key not in known.models:
+        known = _read(ask(sorted(paths)))
+    if key not in known.models:
+        raise DerivedError(_changed(paths[0].parent))
+    return known, key
 
 
 def models_of(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

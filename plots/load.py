@@ -24,7 +24,7 @@ try:
 except ImportError:
     jsonschema_rs = None  # type: ignore[assignment]
 
-from plots.derived import DerivedError, facts_of, median_rank
+from plots.derived import DerivedError, facts_of, hashes_of, median_rank
 from plots.experiment import Fault, kind_fault, schema_fault
 from plots.fits import as_study
 
@@ -403,7 +403,7 @@ def load_results(paths: Sequence[Path]) -> list[Result]:
     """The same of several. The program says which contradict themselves."""
     read = {path: _read_result(path) for path in paths}
     try:
-        facts = facts_of(paths)
+        facts = facts_of(hashes_of(paths))
     except DerivedError as error:
         raise ResultError(str(error)) from error
     return [_result(path, read[path], facts[path]["cells"]) for path in paths]

@@ -12,6 +12,8 @@ import pytest
 import synthetic
 from synthetic import Json
 
+from plots import __main__ as command
+from plots import derived
 from plots.experiment import expanded
 from plots.load import (
     EXPERIMENT_SCHEMA_FILE,
@@ -191,3 +193,42 @@ def test_orders_to_a_terminal_do_not_get_in(tmp_path: Path, data: Json) -> None:
     gone = "\N{REPLACEMENT CHARACTER}"
     assert model == f"CPU{gone}[2J{gone}{gone}31m {gone}evil µ\t²"
     assert result.cells[0].data["noted"] == [f"{gone}]0;title{gone}"]
+
+
+@pytest.fixture
+def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on replaces files before the program reads them."""
+    ask = derived.ask
+
+    def replace_and_ask(paths: list[Path]) -> str:
+        for path in paths:
+            path.write_text(path.read_text() + "\n")
+        return ask(paths)
+
+    monkeypatch.setattr(derived, "ask", replace_and_ask)
+
+
+@pytest.mark.usefixtures("replaced")
+def test_a_file_that_is_replaced_while_it_is_read_is_no_other(tmp_path: Path, data: Json) -> None:
+    path = synthetic.write(tmp_path, data)
+    with pytest.raises(ResultError, match=r"small\.json: replaced while it was read"):
+        load_result(path)
+    for asked in (derived.newest_of, derived.models_of):
+        with pytest.raises(derived.DerivedError, match="replaced while it was read"):
+            asked([path])
+
+
+def test_a_report_on_replaced_files_is_an_error_and_no_traceback(
+    tmp_path: Path,
+    data: Json,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    synthetic.write(tmp_path, data)
+
+    def fail(paths: list[Path]) -> str:
+        raise derived.DerivedError(f"{paths[0].name}: replaced")
+
+    monkeypatch.setattr("plots.report.newest_of", fail)
+    assert command.main(["report", str(tmp_path)]) == command.EXIT_BAD_INPUT
+    assert capsys.readouterr().err == "error: small.json: replaced\n"
