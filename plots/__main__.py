@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 try:
@@ -80,13 +81,22 @@ def _load(folder: Path) -> list[Result]:
         return []
 
 
-def _draw(folder: Path, results: Sequence[Result], verb: str) -> None:
+def _draw(folder: Path, results: Sequence[Result], verb: str) -> bool:
+    """False, after a message, where the program cannot say what follows from the results."""
     if verb in ("all", "figures"):
         for name, absent in write_figures(results, folder / "figures"):
             place = folder / "figures" / name
             print(f"{name}: not drawn, {absent}" if absent else f"{place}.svg .png")
-    if verb in ("all", "report"):
-        print(write_report(results, folder))
+    return verb not in ("all", "report") or _says_where(lambda: write_report(results, folder))
+
+
+def _says_where(write: Callable[[], Path]) -> bool:
+    try:
+        print(write())
+    except DerivedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _draw_only(loaded: Mapping[Path, Sequence[Result]], text: str) -> int:
@@ -211,20 +221,15 @@ def main(argv: list[str] | None = None) -> int:
         loaded = {folder: _load(folder) for folder in folders}
         if options.only is not None:
             return _draw_only(loaded, options.only)
-        for folder, results in loaded.items():
-            if results:
-                _draw(folder, results, options.verb)
+        drawn = [_draw(folder, own, options.verb) for folder, own in loaded.items() if own]
         for root in sorted(_roots([f for f in folders if loaded[f]], options.verb)):
             loaded |= {f: _load(f) for f in machine_folders(root) if f not in loaded}
             there = {f: loaded[f] for f in machine_folders(root) if loaded[f]}
-            print(write_index(there, root))
-    except DerivedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+            drawn.append(_says_where(partial(write_index, there, root)))
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_OUTPUT_FAILED
-    return EXIT_OK if all(loaded.values()) else EXIT_BAD_INPUT
+    return EXIT_OK if all(loaded.values()) and all(drawn) else EXIT_BAD_INPUT
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ keeps, so that they are drawn where no program is built; for others the program 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,11 +64,6 @@ def _on_file() -> _Known:
     return _read(text)
 
 
-def hashes_of(paths: Iterable[Path]) -> dict[Path, str]:
-    """The SHA-256 of each file."""
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-
-
 def ask(paths: Sequence[Path]) -> str:
     """What the program says of these files; raises DerivedError with its reason."""
     command = [str(program()), "export", "--format", "derived", *(str(p.resolve()) for p in paths)]
@@ -86,8 +80,8 @@ def ask(paths: Sequence[Path]) -> str:
 
 
 def facts_of(hashes: Mapping[Path, str]) -> dict[Path, Facts]:
-    """Of files with these SHA-256. Raises DerivedError, with the reason that the program gives, or
-    because a file is another by now."""
+    """Of files by their SHA-256 when they were read. Raises DerivedError, with the reason that the
+    program gives, or because a file is another by now."""
     known = _on_file().files
     if unknown := [path for path, sha256 in hashes.items() if sha256 not in known]:
         known = known | _read(ask(unknown)).files
@@ -96,29 +90,30 @@ def facts_of(hashes: Mapping[Path, str]) -> dict[Path, Facts]:
     return {path: known[sha256] for path, sha256 in hashes.items()}
 
 
-def _changed(path: Path) -> str:
-    return f"{path}: replaced while it was read, as by a run that goes on; a second call reads it"
+def _changed(what: Path | str) -> str:
+    return f"{what}: replaced while it was read, as by a run that goes on; call again"
 
 
-def _of_folder(paths: Sequence[Path]) -> tuple[_Known, frozenset[str]]:
-    known, key = _on_file(), frozenset(hashes_of(paths).values())
+def _of_folder(hashes: Mapping[Path, str]) -> tuple[_Known, frozenset[str]]:
+    known, key = _on_file(), frozenset(hashes.values())
     if key not in known.models:
-        known = _read(ask(sorted(paths)))
+        known = _read(ask(sorted(hashes)))
     if key not in known.models:
-        raise DerivedError(_changed(paths[0].parent))
+        raise DerivedError(_changed(f"a file in {min(hashes).parent}"))
     return known, key
 
 
-def models_of(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The models that `kmeans-bench advise` makes of the results of a folder, and its constants."""
-    known, key = _of_folder(paths)
+def models_of(hashes: Mapping[Path, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The models that `kmeans-bench advise` makes of the results of a folder, and its constants.
+    Files and errors as of facts_of()."""
+    known, key = _of_folder(hashes)
     return known.models[key], known.constants
 
 
-def newest_of(paths: Sequence[Path]) -> str:
+def newest_of(hashes: Mapping[Path, str]) -> str:
     """Of the results of a folder the file, by name, that has measured last what the machine can
-    do."""
-    known, key = _of_folder(paths)
+    do. Files and errors as of facts_of()."""
+    known, key = _of_folder(hashes)
     return known.newest[key]
 
 

@@ -269,7 +269,7 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
             for cell in result.cells:
                 if cell.ok and cell.ranks == 1 and not _shares_nothing(cell):
                     series.setdefault(_series_of(cell), []).append(cell)
-        fitted, constants = derived.models_of([result.path for result in results])
+        fitted, constants = derived.models_of({r.path: r.sha256 for r in results})
         by_series = {tuple(m[key] for key in _SERIES): m for m in fitted}
         known: dict[_Series, int] = {}
         for key, (first, *_) in series.items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -24,7 +25,7 @@ try:
 except ImportError:
     jsonschema_rs = None  # type: ignore[assignment]
 
-from plots.derived import DerivedError, facts_of, hashes_of, median_rank
+from plots.derived import DerivedError, Facts, facts_of, median_rank
 from plots.experiment import Fault, kind_fault, schema_fault
 from plots.fits import as_study
 
@@ -201,6 +202,7 @@ class Result:
     """One experiment on one machine."""
 
     path: Path
+    sha256: str
     experiment: str
     scale: str
     complete: bool
@@ -259,10 +261,17 @@ def _plain(value: Any) -> Any:
 
 def read_json(path: Path) -> Any:
     """Strict JSON of a regular file: no NaN or 1e999, no duplicate keys; texts are plain."""
+    return _read_hashed(path)[0]
+
+
+def _read_hashed(path: Path) -> tuple[Any, str]:
+    """The same, and the SHA-256 of what was read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a FIFO would wait for ever
             raise ResultError(f"{path}: is not a regular file, so it is not read")
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        text = content.decode("utf-8")
         data = json.loads(
             text,
             parse_constant=_refuse_constant,
@@ -270,7 +279,7 @@ def read_json(path: Path) -> Any:
             object_pairs_hook=_refuse_duplicates,
         )
         # Raw control characters are refused above; escaped ones and others are rare.
-        return _plain(data) if "\\u" in text or not text.isascii() else data
+        return _plain(data) if "\\u" in text or not text.isascii() else data, sha256
     except OSError as error:
         raise ResultError(f"{path}: {error.strerror}") from error
     except RecursionError as error:
@@ -383,15 +392,15 @@ def _cell(data: dict[str, Any], facts: dict[str, Any]) -> Cell:
     )
 
 
-def _read_result(path: Path) -> dict[str, Any]:
-    """A result file, whole; raises ResultError."""
-    data = read_json(path)
+def _read_result(path: Path) -> tuple[dict[str, Any], str]:
+    """A result file, whole, and its SHA-256; raises ResultError."""
+    data, sha256 = _read_hashed(path)
     check_version(path, data, "schema_version", (SCHEMA_VERSION,))
     check_schema(path, data, SCHEMA_FILE)
     wrong = spec_fault(data["spec"])
     if wrong is not None:
         raise ResultError(f"{path}: at /spec{wrong.pointer}: {wrong.reason}")
-    return data
+    return data, sha256
 
 
 def load_result(path: Path) -> Result:
@@ -403,17 +412,18 @@ def load_results(paths: Sequence[Path]) -> list[Result]:
     """The same of several. The program says which contradict themselves."""
     read = {path: _read_result(path) for path in paths}
     try:
-        facts = facts_of(hashes_of(paths))
+        facts = facts_of({path: sha256 for path, (_, sha256) in read.items()})
     except DerivedError as error:
         raise ResultError(str(error)) from error
-    return [_result(path, read[path], facts[path]["cells"]) for path in paths]
+    return [_result(path, read[path][0], facts[path]) for path in paths]
 
 
-def _result(path: Path, data: dict[str, Any], facts: Sequence[dict[str, Any]]) -> Result:
-    pairs = zip(data["cells"], facts, strict=True)
+def _result(path: Path, data: dict[str, Any], facts: Facts) -> Result:
+    pairs = zip(data["cells"], facts["cells"], strict=True)
     cells = _told_apart([_cell(cell, own) for cell, own in pairs])
     return Result(
         path=path,
+        sha256=facts["sha256"],
         experiment=data["experiment"],
         scale=data["scale"],
         complete=data["complete"],

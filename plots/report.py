@@ -741,7 +741,7 @@ def _put(text: str, mark: str, parts: Sequence[str]) -> str:
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     """The report on results of one machine, as the text of one HTML file; `compared` are the
     comparisons that lie in its folder."""
-    first, newest = results[0], newest_of([result.path for result in results])
+    first, newest = results[0], newest_of({r.path: r.sha256 for r in results})
     limits = next(result for result in results if result.path.name == newest)
     folder = first.path.parent.resolve()
     results = sorted(results, key=_by_purpose)

@@ -210,25 +210,37 @@ def replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("replaced")
 def test_a_file_that_is_replaced_while_it_is_read_is_no_other(tmp_path: Path, data: Json) -> None:
-    path = synthetic.write(tmp_path, data)
     with pytest.raises(ResultError, match=r"small\.json: replaced while it was read"):
-        load_result(path)
+        load_result(synthetic.write(tmp_path, data))
+
+
+def test_models_are_of_the_files_that_were_read(tmp_path: Path, data: Json) -> None:
+    result = load_result(synthetic.write(tmp_path, data))
+    result.path.write_text(result.path.read_text() + "\n")
     for asked in (derived.newest_of, derived.models_of):
-        with pytest.raises(derived.DerivedError, match="replaced while it was read"):
-            asked([path])
+        with pytest.raises(derived.DerivedError, match=r"a file in .*: replaced"):
+            asked({result.path: result.sha256})
 
 
-def test_a_report_on_replaced_files_is_an_error_and_no_traceback(
+def test_a_report_that_cannot_be_written_keeps_no_other_from_it(
     tmp_path: Path,
     data: Json,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    synthetic.write(tmp_path, data)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        synthetic.write(folder, data)
+    newest_of = derived.newest_of
 
-    def fail(paths: list[Path]) -> str:
-        raise derived.DerivedError(f"{paths[0].name}: replaced")
+    def fail(hashes: dict[Path, str]) -> str:
+        if first / "small.json" in hashes:
+            raise derived.DerivedError("small.json: replaced")
+        return newest_of(hashes)
 
     monkeypatch.setattr("plots.report.newest_of", fail)
-    assert command.main(["report", str(tmp_path)]) == command.EXIT_BAD_INPUT
+    assert command.main(["report", str(first), str(second)]) == command.EXIT_BAD_INPUT
     assert capsys.readouterr().err == "error: small.json: replaced\n"
+    assert not (first / "report.html").exists()
+    assert (second / "report.html").exists()
