@@ -271,19 +271,21 @@ inline constexpr std::int64_t kIterationsBeforeBounds = 10;
 inline constexpr double kTrialShare = 0.04;
 inline constexpr double kTrialShareIfBoundsHold = 0.25;
 
-/// What of load_seconds() a trial has to pay for: nothing once a share of what this process has spent does, since a
-/// problem that is set up again and again is not to go without the family for ever.
-inline double load_in_trial(const std::string& family, double seconds_of_process) {
+/// Seconds that a trial is charged for loading the family: 0 once a share of the time spent so far pays for it and for
+/// the `loads` before. Else a problem that is set up again and again would never try the family.
+inline double load_in_trial(const std::string& family, double spent, double loads) {
   const double load = load_seconds(family);
-  return load > kTrialShare * seconds_of_process ? load : 0;
+  return loads + load > kTrialShare * spent ? load : 0;
 }
 
 /// Can a trial of `other` pay within so many iterations of `first`, if both predictions are as wrong as they may be?
+/// Those of bounds and of cuda_tensor, whose kernels are the same, are wrong together.
 inline bool trial_may_pay(const std::string& other, const std::string& first, const Shape& shape,
                           const GpuLimits& limits, std::int64_t iterations) {
   const FamilyTimes times(shape, limits);
   const bool bounds = other == kKeepsBounds;
-  const double now = kMostOff * times.of(first);
+  const double off = bounds && first == "cuda_tensor" ? 1 : kMostOff;
+  const double now = off * times.of(first);
   const double least = surely_least(other, times);
   const double cost = setup_seconds(other, shape, limits) + least;
   const double share = bounds ? kTrialShareIfBoundsHold : kTrialShare;

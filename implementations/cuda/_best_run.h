@@ -28,7 +28,7 @@ struct Candidate {
   double least;        ///< It cannot be less.
   double setup;        ///< Of its copies of points that are on the GPU.
   bool keeps_bounds;   ///< Saves little in ten iterations and more in each later one.
-  bool ahead = false;  ///< The fastest in the whole run, it is likely.
+  bool ahead = false;  ///< Probably the fastest over the whole run.
   /// Its bounds are known to hold once an iteration changes no more labels than this; -1: that is not known.
   std::int64_t holds_below = -1;
 };
@@ -58,7 +58,7 @@ class BestRun {
   [[nodiscard]] const At& at_work() const { return *families_[now_].family; }
   [[nodiscard]] At& at_work() { return *families_[now_].family; }
 
-  /// Is there another one that may be tried?
+  /// Was there a choice?
   [[nodiscard]] bool chooses() const { return families_.size() > 1; }
   /// Of everything so far, if it chooses.
   [[nodiscard]] double seconds() const { return all_; }
@@ -125,8 +125,8 @@ class BestRun {
   static constexpr std::int64_t kLastLook = 160;  // by then they do, or never will
   static constexpr double kClear = 0.97;          // less may be the clock's
   static constexpr double kClearEarly = 0.88;     // while points move, others also become faster
-  static constexpr double kClearAhead = 1.15;     // what is ahead later may not be yet
-  static constexpr double kSavedAhead = 0.05;     // then, of an iteration
+  static constexpr double kClearAhead = 1.15;     // what is expected ahead may be slower at first
+  static constexpr double kSavedAhead = 0.05;     // and saves so much of an iteration later
   static constexpr double kCount = 100e-6;        // seconds that two counts of changed labels take
 
   struct Known {
@@ -156,12 +156,18 @@ class BestRun {
     // Those that are asked for; or as many again as there have been.
     to_come_ = std::max(most, stops ? made_ : earlier_);
     if (trial_) return go_on_trying(when, most, recorder);
+    if (doubted_ && later_ == now_ && recorder == nullptr) {
+      if (since_ == 0) return run(when, 1, recorder);
+      const std::int64_t before = next_look(later_after_) - made_;
+      if (before > 0) return run(when, std::min(most, before), recorder);
+      settle_doubt();
+    }
     if (later_ && now_ == early_) {
       const std::int64_t before = std::max<std::int64_t>(0, later_after_ - made_);
       if (pays(std::max(most - before, stops ? made_ + before : earlier_))) {
         if (before > 0) return run(when, std::min(most, before), recorder);
         change_to(*later_);
-        return run(when, most, recorder);
+        return run(when, doubted_ ? 1 : most, recorder);
       }
     }
     // What stages are timed by is no measure.
@@ -201,12 +207,17 @@ class BestRun {
     return made;
   }
 
-  /// looked: after so many iterations. Each look takes as long as some iterations.
+  /// looked: after so many iterations. Looks are after 10, 40 and 160, as each takes as long as some iterations.
   static void look_later(Known& one, std::int64_t looked) {
-    one.not_before = 4 * looked;
+    one.not_before = next_look(looked);
     one.done = is_last_look(looked);
   }
-  static bool is_last_look(std::int64_t looked) { return 4 * looked > kLastLook; }
+  static std::int64_t next_look(std::int64_t looked) {
+    std::int64_t look = kIterationsBeforeBounds;
+    while (look <= looked) look *= 4;
+    return look;
+  }
+  static bool is_last_look(std::int64_t looked) { return looked >= kLastLook; }
 
   /// By what is known of it now.
   [[nodiscard]] double iteration_seconds() const {
@@ -343,7 +354,7 @@ class BestRun {
     const double clear = one.known.ahead                                   ? kClearAhead
                          : one.known.keeps_bounds && !is_last_look(looked) ? kClearEarly
                                                                            : kClear;
-    const bool faster = *one.seconds < clear * its;
+    const bool faster = *one.seconds < clear * its && is_faster_than_first(one, before);
     if (one.known.keeps_bounds) {
       if (faster) {
         one.done = true;
@@ -351,6 +362,7 @@ class BestRun {
         later_after_ = looked;
         later_saved_ = std::max(its - *one.seconds, one.known.ahead ? kSavedAhead * its : 0);
         later_costs_ = std::max(0.0, first - *one.seconds);
+        if (*one.seconds >= its) doubted_ = its;
         return;
       }
       one.holds = false;
@@ -378,6 +390,24 @@ class BestRun {
     return_to(before, candidate);
   }
 
+  /// Bounds that were expected ahead may be at work while they are not.
+  [[nodiscard]] bool is_faster_than_first(const Known& one, std::size_t before) const {
+    const auto& first = families_[early_].seconds;
+    return before == early_ || !first || *one.seconds < kClear * *first;
+  }
+
+  /// Are bounds that were slower than the first family ahead of it by the next look?
+  void settle_doubt() {
+    const double saved = *doubted_ - *families_[now_].seconds;
+    doubted_.reset();
+    if (saved > 0) {
+      later_saved_ = saved;
+      return;
+    }
+    return_to(early_, now_);
+    later_.reset();
+  }
+
   /// After a trial of one that is no faster. The first iteration takes about as long as two.
   void return_to(std::size_t before, std::size_t tried) {
     const double spent = all_;
@@ -403,17 +433,18 @@ class BestRun {
   std::size_t now_ = 0;               // at work
   std::optional<std::size_t> later_;  // goes on behind bounds after so many iterations
   std::int64_t later_after_ = 0;
-  double later_saved_ = 0;      // in each iteration
-  double later_costs_ = 0;      // what its first one takes beyond a later one
-  std::optional<Trial> trial_;  // that goes on
-  double all_ = 0;              // seconds of everything so far
-  double trials_ = 0;           // of what trials cost
-  double last_ = 0;             // of the last run()
-  bool timed_now_ = false;      // families_[now_].seconds is of this run
-  std::int64_t made_ = 0;       // iterations since reset()
-  std::int64_t since_ = 0;      // since this family began
-  std::int64_t earlier_ = 0;    // of made_, those of calls before this one
-  std::int64_t to_come_ = 0;    // as far as it is known
+  double later_saved_ = 0;         // in each iteration
+  double later_costs_ = 0;         // what its first one takes beyond a later one
+  std::optional<double> doubted_;  // of the first family: seconds that the later one is to beat
+  std::optional<Trial> trial_;     // that goes on
+  double all_ = 0;                 // seconds of everything so far
+  double trials_ = 0;              // of what trials cost
+  double last_ = 0;                // of the last run()
+  bool timed_now_ = false;         // families_[now_].seconds is of this run
+  std::int64_t made_ = 0;          // iterations since reset()
+  std::int64_t since_ = 0;         // since this family began
+  std::int64_t earlier_ = 0;       // of made_, those of calls before this one
+  std::int64_t to_come_ = 0;       // as far as it is known
 };
 
 }  // namespace kmeans::cuda

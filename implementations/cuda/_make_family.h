@@ -17,13 +17,11 @@ namespace kmeans::cuda {
 inline std::unique_ptr<Family<float>> make_family(const Registration& registration,
                                                   const Problem<float>& problem) {
   auto variant = registration.factory.make_float(problem.shape.precision);
-  auto* const family = dynamic_cast<Family<float>*>(variant.get());
-  if (family == nullptr) {
+  if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
     throw std::logic_error(registration.traits.name + " is not a family of exact variants");
   }
-  (void)variant.release();
-  std::unique_ptr<Family<float>> own(family);
-  return problem.is_counted() ? counted_family(std::move(own)) : std::move(own);
+  std::unique_ptr<Family<float>> family(static_cast<Family<float>*>(variant.release()));
+  return problem.is_counted() ? counted_family(std::move(family)) : std::move(family);
 }
 
 }  // namespace kmeans::cuda

@@ -11,9 +11,9 @@
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -88,33 +88,42 @@ double least_bytes(const Shape& shape, bool counted) {
   return bytes_of(smallest_of(families_for(shape), shape, counted), shape, counted);
 }
 
-/// Families whose kernels this process has loaded to the GPU in use.
-class Used {
+/// Kernels that this process has loaded, and the time that pays for more, by GPU.
+class Kernels {
  public:
-  bool contains(const std::string& family) {
-    const std::lock_guard lock(mutex_);
-    return families_.contains({kmeans::current_gpu()->index, family});
+  static Kernels& of_process() {
+    static auto* const kernels = new Kernels;  // no destructor: problems may live longer
+    return *kernels;
   }
-  void add(const std::string& family) {
+
+  /// That a trial of the family is charged.
+  [[nodiscard]] double seconds_to_load(int gpu, const std::string& family) {
     const std::lock_guard lock(mutex_);
-    families_.emplace(kmeans::current_gpu()->index, family);
+    const OfGpu& own = gpus_[gpu];
+    if (own.loaded.contains(family)) return 0;
+    return kmeans::cuda::load_in_trial(family, own.spent, own.loads);
+  }
+  void loaded(int gpu, const std::string& family, bool for_trial) {
+    const std::lock_guard lock(mutex_);
+    OfGpu& own = gpus_[gpu];
+    const bool is_new = own.loaded.insert(family).second;
+    if (is_new && for_trial) own.loads += kmeans::cuda::load_seconds(family);
+  }
+  void spent(int gpu, double seconds) {
+    const std::lock_guard lock(mutex_);
+    gpus_[gpu].spent += seconds;
   }
 
  private:
+  struct OfGpu {
+    std::set<std::string> loaded;  // families
+    double spent = 0;              // seconds of problems that had several candidates
+    double loads = 0;              // seconds to load families for trials
+  };
+
   std::mutex mutex_;
-  std::set<std::pair<int, std::string>> families_;
+  std::map<int, OfGpu> gpus_;
 };
-
-Used& used() {
-  static Used families;
-  return families;
-}
-
-/// Seconds of this process's problems for which there was more than one candidate.
-std::atomic<double>& seconds_of_process() {
-  static std::atomic<double> seconds{0};
-  return seconds;
-}
 
 class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float> {
  public:
@@ -127,6 +136,7 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     const double begin = BestRun::seconds_now();
     end();
     problem_ = problem;
+    gpu_ = kmeans::current_gpu()->index;
     const Shape& shape = problem.shape;
     rows_ = SharedRows::of(problem.points, shape.n * shape.d);
     const auto chosen = choice();
@@ -137,30 +147,37 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
       rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
     }
     first_ = candidates.front().name;
-    if (several) count_loading(candidates);
+    if (several) {
+      for (Candidate& one : candidates) {
+        one.setup += Kernels::of_process().seconds_to_load(gpu_, one.name);
+      }
+    }
     run_.emplace(
         std::move(candidates), [this](const std::string& name) { return make(name); },
         BestRun::seconds_now() - begin);
   }
 
-  void reset(const float* centroids) override { run_->reset(centroids); }
-  void step(std::int64_t iterations) override { run_->step(iterations, stage_recorder()); }
+  void reset(const float* centroids) override { run_.value().reset(centroids); }
+  void step(std::int64_t iterations) override { run_.value().step(iterations, stage_recorder()); }
   void fetch(float* centroids, std::int32_t* labels) override {
-    run_->at_work().fetch(centroids, labels);
+    run_.value().at_work().fetch(centroids, labels);
   }
-  kmeans::Progress progress() override { return run_->at_work().progress(); }
+  kmeans::Progress progress() override { return run_.value().at_work().progress(); }
 
   Stopped step_until(const Stopping& when, std::int64_t iterations) override {
-    return run_->step_until(when, iterations);
+    return run_.value().step_until(when, iterations);
   }
-  [[nodiscard]] const float* centroids() const override { return run_->at_work().centroids(); }
-  void label_again() override { run_->at_work().label_again(); }
+  [[nodiscard]] const float* centroids() const override {
+    return run_.value().at_work().centroids();
+  }
+  void label_again() override { run_.value().at_work().label_again(); }
 
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
-    auto info = run_->at_work().library_info();
-    info.emplace_back("family", run_->family());
-    info.emplace_back("family of long runs", run_->family_of_long_runs());
-    info.emplace_back("families tried", run_->tried());
+    const BestRun& run = run_.value();
+    auto info = run.at_work().library_info();
+    info.emplace_back("family", run.family());
+    info.emplace_back("family of long runs", run.family_of_long_runs());
+    info.emplace_back("families tried", run.tried());
     return info;
   }
 
@@ -172,17 +189,10 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     bool all = true;   // every family had room
   };
 
-  /// Its memory is given back.
+  /// Gives memory back; what the problem took may pay for loading.
   void end() {
-    if (run_ && run_->chooses()) seconds_of_process() += run_->seconds();
+    if (run_ && run_->chooses()) Kernels::of_process().spent(gpu_, run_->seconds());
     run_.reset();
-  }
-
-  static void count_loading(std::vector<Candidate>& candidates) {
-    for (Candidate& one : candidates) {
-      if (used().contains(one.name)) continue;
-      one.setup += kmeans::cuda::load_in_trial(one.name, seconds_of_process());
-    }
   }
 
   /// The same problem has the same candidates, as long as there is room for each of these.
@@ -194,8 +204,8 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     static thread_local std::deque<Known> known;  // the last ones
     const Shape& shape = problem_.shape;
     if (problem_.is_counted()) return std::make_shared<Choice>(choose());
-    const std::array question{static_cast<std::int64_t>(kmeans::current_gpu()->index), shape.n,
-                              shape.d, shape.k, problem_.iterations};
+    const std::array question{static_cast<std::int64_t>(gpu_), shape.n, shape.d, shape.k,
+                              problem_.iterations};
     for (const Known& one : known) {
       if (one.question == question && kmeans::gpu_has_room(one.answer->bytes)) return one.answer;
     }
@@ -276,11 +286,12 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->record_late();
     family->setup(problem_);
-    used().add(name);
+    Kernels::of_process().loaded(gpu_, name, name != first_);
     return family;
   }
 
   Problem<float> problem_;
+  int gpu_ = 0;
   std::string first_;      // of the families: set up whatever room there is
   SharedRows::Rows rows_;  // null: each family that is set up sends them
   std::optional<BestRun> run_;

@@ -149,6 +149,7 @@ TEST(CudaChoice, ARunOfKnownLengthTriesOnlyWhatItsIterationsCanPayFor) {
     auto families = kFamilies;
     if (shape.k > 256) std::erase(families, "cuda_onepass");  // as they say
     if (shape.d > 8) std::erase(families, "cuda_tree");
+    if (shape.d > 32) std::erase(families, "cuda_resident");
     return worth_trying(families, shape, limits_of(h200()), iterations);
   };
   // Setups count in short runs; a run without a trial needs no rows in their order.
@@ -176,6 +177,7 @@ TEST(CudaChoice, TheModelAloneIsRightInCallsOnFile) {
   const auto file =
       std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / "nvidia-h200" / "gpu-calls.json";
   int calls = 0;
+  std::vector<std::string> families;
   for (const auto& study : load_result_file(file).studies) {
     for (const auto& row : study.at("rows")) {
       const auto size = [&](const char* which) { return row.at(which).get<std::int64_t>(); };
@@ -184,8 +186,11 @@ TEST(CudaChoice, TheModelAloneIsRightInCallsOnFile) {
         const auto seconds = row.find(family + "_seconds");
         if (seconds != row.end() && seconds->is_number()) at.seconds[family] = *seconds;
       }
+      // All that take the shape have a time in the shortest calls, only those that are not far behind in others.
+      if (size("iterations") == 10) families = families_of(at);
       const auto first =
-          worth_trying(families_of(at), at.shape, limits_of(h200()), size("iterations")).front();
+          worth_trying(families, at.shape, limits_of(h200()), size("iterations")).front();
+      ASSERT_TRUE(at.seconds.contains(first)) << at.where;
       if (first != kKeepsBounds) at.seconds.erase(kKeepsBounds);
       EXPECT_LE(at.seconds.at(first), 1.1 * least(at, families_of(at))) << at.where;
       ++calls;
@@ -281,9 +286,10 @@ TEST(CudaChoice, WeightedProblemsKeepTheRowsNextToPointsInAnotherOrder) {
 TEST(CudaChoice, ALongProcessPaysForLoadingAFamily) {
   for (const std::string& family : kFamilies) {
     const double load = load_seconds(family);
-    EXPECT_EQ(load_in_trial(family, 0), load) << family;
-    EXPECT_EQ(load_in_trial(family, 24 * load), load) << family;
-    EXPECT_EQ(load_in_trial(family, 26 * load), 0) << family;  // 4 % of which are more
+    EXPECT_EQ(load_in_trial(family, 0, 0), load) << family;
+    EXPECT_EQ(load_in_trial(family, 24 * load, 0), load) << family;
+    EXPECT_EQ(load_in_trial(family, 26 * load, 0), 0) << family;  // 4 % of which are more
+    EXPECT_EQ(load_in_trial(family, 26 * load, 1e-3), load) << family << " after another one";
   }
 }
 
@@ -560,29 +566,79 @@ TEST_F(ARun, TakesBoundsThatAreAheadByLittleOnlyAtTheLastLook) {
   run_.step(1000, nullptr);
   EXPECT_EQ(run_.family_of_long_runs(), "h");
   EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 1, 4, 835));
+  begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.98), true}});
+  run_.step(1000, nullptr);
+  EXPECT_EQ(run_.family_of_long_runs(), "a") << "that may be the clock's";
   begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(0.8), true}});
   run_.step(1000, nullptr);
   EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 985));
 }
 
 TEST_F(ARun, TakesBoundsThatAreExpectedToBeAheadUnlessTheyAreFarBehind) {
-  const auto run_with = [&](double early) {
-    const auto bounds = [=](std::int64_t made) { return made < 100 ? early : 0.5; };
+  const auto run_with = [&](double early, std::int64_t until) {
+    const auto bounds = [=](std::int64_t made) { return made < until ? early : 0.5; };
     begin({{"a", 1, 1, always(1)}, {"h", 1, 2, bounds, true, -1, true}});
     run_.step(300, nullptr);
     EXPECT_EQ(seen(), 300);
   };
-  run_with(1.1);
-  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 285));
+  run_with(1.1, 25);  // the second look sees them ahead
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 25, 260));
   restart();
   run_.step(300, nullptr);
-  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 285, 290));
-  run_with(1.2);
+  EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 25, 260, 290));
+  run_with(1.2, 100);
   EXPECT_THAT(at_["h"]->steps, ElementsAre(1, 4, 1, 4, 1, 4, 135));
 }
 
+TEST_F(ARun, LeavesBoundsThatWereExpectedAheadAndAreNot) {
+  for (const std::int64_t piece : {300, 7, 1}) {
+    begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(1.14), true, -1, true}});
+    for (std::int64_t made = 0; made < 300; made += piece) run_.step(piece, nullptr);
+    EXPECT_EQ(run_.family_of_long_runs(), "a") << piece;
+    EXPECT_LT(now_, 1.06 * 300) << piece;
+    const double before = now_;
+    restart();
+    run_.step(300, nullptr);
+    EXPECT_NEAR(now_ - before, 300, 1e-9) << piece;
+  }
+}
+
+TEST_F(ARun, LooksAtBoundsAgainInTheNextRunIfThatOneEndedBefore) {
+  begin({{"a", 1, 1, always(1)}, {"h", 1, 2, always(1.14), true, -1, true}});
+  for (int made = 0; made < 300 && run_.family_of_long_runs() == "a"; ++made) run_.step(1, nullptr);
+  EXPECT_EQ(run_.family_of_long_runs(), "h");
+  restart();
+  run_.step(300, nullptr);
+  EXPECT_EQ(run_.family_of_long_runs(), "a");
+}
+
+TEST_F(ARun, LooksAtBoundsAfterTenFortyAndAHundredAndSixtyIterationsWhateverElseIsTried) {
+  const auto bounds = [](std::int64_t made) { return made < 100 ? 1.2 : 0.3; };
+  begin({{"a", 1, 1, always(1)},
+         {"h", 1, 2, bounds, true},
+         {"b", 1, 1, always(1.1)},
+         {"c", 1, 1, always(1.1)}});
+  run_.step(1000, nullptr);
+  EXPECT_EQ(seen(), 1000);
+  EXPECT_EQ(run_.tried(), "a, h, b, c");
+  EXPECT_EQ(run_.family_of_long_runs(), "h");
+  EXPECT_LT(now_, 600);
+}
+
+TEST_F(ARun, BeginsWithNoFamilyThatIsOnlyAheadOfSlowBounds) {
+  begin({{"a", 1, 1, always(1)},
+         {"h", 0.1, 2, always(1.14), true, -1, true},
+         {"b", 24, 1, always(1.06)}});
+  for (int run = 0; run < 4; ++run) {
+    restart();
+    run_.step(300, nullptr);
+    run_.step(700, nullptr);
+    EXPECT_EQ(run_.family(), "a") << run;
+  }
+}
+
 TEST_F(ARun, TriesBoundsThatAreDearOnceFewLabelsChange) {
-  // A trial takes 43 of 300 seconds: more than a share of 5 %, and less than a quarter.
+  // A trial takes 43 of 300 seconds: more than a share of 4 %, and less than a quarter.
   const std::vector<Speed> speeds{{"a", 1, 1, always(1)}, {"h", 40, 1, always(0.2), true, 5}};
   changed_ = [](std::int64_t made) { return made < 40 ? 6 : 5; };
   begin(speeds);
