@@ -130,8 +130,7 @@ struct Answer {
   }
 };
 
-/// A variant that is ready for so many iterations. One that chooses makes another in its setup, so that to make it
-/// counts, too.
+/// A variant that is ready for so many iterations. A chooser makes its family in setup, so making is timed for all.
 std::unique_ptr<Variant<float>> ready(const Row& row, Problem<float> problem,
                                       std::int64_t iterations) {
   problem.iterations = iterations;
@@ -414,11 +413,10 @@ StudyOutput run(const StudyInput& input) {
                     "calls"};
   for (const std::string& family : plan.families) output.varying.push_back(column_of(family));
   output.notes = {
-      "Times are medians of calls in turns, from a variant that is to be made to labels and "
-      "centroids in the host's "
-      "memory; what is tried on the way is in them. A family that its shorter calls predict to "
-      "take over 1.5 times as long as the fastest gets one call, cut off at that time; if it does "
-      "not finish, it is left out.",
+      "Times are medians of whole calls in turns: a variant is made and set up, iterates, and "
+      "labels and centroids come to the host's memory; what is tried on the way is in them. A "
+      "family that its shorter calls predict to take over 1.5 times as long as the fastest gets "
+      "one call, cut off at that time; if it does not finish, it is left out.",
       "over_fastest is the median of the ratios within a turn, over_at_least and over_at_most hold "
       "it with 95 % confidence, from six turns on. Turns go on while 1.05 lies between them."};
   Choice choice(plan, output);

@@ -172,7 +172,7 @@ struct FamilyCosts {
     return bounded_point(computed, groups) + (20000 + 2 * s.k * s.d) / s.n;
   }
   /// When no label changes any more: no centroid moves, so only points are open that bounds cannot decide. A point that
-  /// is not takes 1.2 ns; and 1.5 us are waited longer at barriers than by brute force.
+  /// is not takes 1.2 ns; barriers take 1.5 us longer than brute force's.
   [[nodiscard]] double bounded_at_rest(double computed, bool groups) const {
     return bounded_point(computed, groups) - 3.8 + 1500.0 * threads / s.n;
   }
@@ -230,8 +230,8 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
   return bytes ? "openmp_int8" : "openmp_exact";
 }
 
-/// Is an iteration over before anything else could pay?
-inline bool is_tiny(const Shape& shape) { return shape.n * shape.k * shape.d < 5000; }
+/// Is the problem too small for any other family than openmp_exact to pay?
+inline bool is_tiny(const Sizes& s) { return s.n * s.k * s.d < 5000; }
 
 /// With few coordinates boxes separate centroids whatever the points are, unless each centroid has few points.
 inline bool surely_tree(const Shape& shape, const std::string& int8_instructions, int threads) {

@@ -120,12 +120,12 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     problem_ = problem;
     const Shape& shape = problem.shape;
     const bool weighted = problem.counted.weights != nullptr;
-    // A rank may even have no points.
+    // A rank without points is tiny, too.
     names_ = is_tiny(shape) ? Families{.brute = "openmp_exact"}
                             : Families::of(shape, problem.threads, problem.iterations, weighted);
     tree_later_ = false;
     const bool by_shape = !names_.tree.empty() && surely_tree(shape, names_.int8, problem.threads);
-    if (!names_.tree.empty() && by_shape) choose_tree_by_shape();
+    if (by_shape) choose_tree_by_shape();
     if (!names_.brute.empty() && !tree_later_) choose_brute_force();
     if (!names_.tree.empty() && !by_shape) choose_tree_by_neighbourhoods();
     // At rest such a tree looks at nodes of many points, and bounds at every point.

@@ -977,6 +977,8 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");   // barriers bind
   EXPECT_EQ(brute_family({2000, 128, 50}, "amx", 10, 2), "openmp_int8");
   EXPECT_EQ(brute_family({2000, 128, 50}, "amx", 10, 16), "openmp_exact") << "of many threads";
+  EXPECT_EQ(brute_family({20000, 10, 500}, "avx512vnni", 10, 2), "openmp_int8");
+  EXPECT_EQ(brute_family({20000, 10, 500}, "avx512vnni", 10, 16), "openmp_exact") << "a tenth";
   for (const Shape& few : {Shape{64000, 2, 4}, {16000, 2, 16}, {64000, 3, 1024}, {64000, 4, 64}}) {
     EXPECT_TRUE(surely_tree(few, "avx512vnni", 2)) << few.n << ", " << few.d << ", " << few.k;
   }
@@ -1044,6 +1046,26 @@ TEST(OpenmpBest, LeavesBytesOnlyForBoundsThatSaveMoreThanWhatBytesLeaveOpen) {
   EXPECT_FALSE(change_pays(bytes(0.25), start, costs.bounded(0.17, false), 8));
   EXPECT_TRUE(change_pays(bytes(0.25), start, costs.bounded(0.05, false), 40));
   EXPECT_TRUE(change_pays(bytes(1), start, costs.bounded(0.1, false), 20));
+}
+
+TEST(OpenmpBest, KnowsThatBruteForceWaitsAtBarriersToo) {
+  using namespace openmp;  // NOLINT: what is tested
+  // Of sixteen threads that have little to do, barriers take most of an iteration.
+  const auto saves_at_rest = [](const Shape& shape, int threads) {
+    const FamilyCosts costs(shape, threads);
+    return costs.bounded_at_rest(0, false) < crowded(threads) * costs.settled("", 0);
+  };
+  EXPECT_TRUE(saves_at_rest({1000, 64, 20}, 16));
+  EXPECT_TRUE(saves_at_rest({5000, 24, 40}, 16));
+  EXPECT_FALSE(saves_at_rest({2000, 32, 4}, 16)) << "as long as an iteration";
+  EXPECT_TRUE(saves_at_rest({2000, 32, 4}, 2));
+}
+
+TEST(OpenmpBest, AsksNothingOfTinyProblems) {
+  EXPECT_TRUE(openmp::is_tiny(Shape{300, 2, 5}));
+  EXPECT_TRUE(openmp::is_tiny(Shape{0, 100, 100})) << "a rank without points";
+  EXPECT_FALSE(openmp::is_tiny(Shape{2000, 4, 3}));
+  EXPECT_FALSE(openmp::is_tiny(Shape{std::int64_t{1} << 40, 1 << 20, 1 << 20}));
 }
 
 TEST(OpenmpBest, DoesNotBeginWithBoundsInTheLastIteration) {
