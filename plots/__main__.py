@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 try:
@@ -87,12 +86,12 @@ def _draw(folder: Path, results: Sequence[Result], verb: str) -> bool:
         for name, absent in write_figures(results, folder / "figures"):
             place = folder / "figures" / name
             print(f"{name}: not drawn, {absent}" if absent else f"{place}.svg .png")
-    return verb not in ("all", "report") or _says_where(lambda: write_report(results, folder))
+    return verb not in ("all", "report") or _says_where(write_report, results, folder)
 
 
-def _says_where(write: Callable[[], Path]) -> bool:
+def _says_where(write: Callable[..., Path], *what: object) -> bool:
     try:
-        print(write())
+        print(write(*what))
     except DerivedError as error:
         print(f"error: {error}", file=sys.stderr)
         return False
@@ -225,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
         for root in sorted(_roots([f for f in folders if loaded[f]], options.verb)):
             loaded |= {f: _load(f) for f in machine_folders(root) if f not in loaded}
             there = {f: loaded[f] for f in machine_folders(root) if loaded[f]}
-            drawn.append(_says_where(partial(write_index, there, root)))
+            drawn.append(_says_where(write_index, there, root))
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_OUTPUT_FAILED

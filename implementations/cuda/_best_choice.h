@@ -294,7 +294,7 @@ inline bool trial_may_pay(const std::string& other, const std::string& first, co
          cost < share * static_cast<double>(iterations) * now;
 }
 
-/// Are bounds the fastest from the first iteration on, with no other that structure in the points could make faster?
+/// Are bounds the fastest over the whole run, with no other that structure in the points could make faster?
 /// The others would be ahead in the few iterations that a trial times. Families by the seconds of a run.
 inline bool bounds_alone(const std::vector<std::string>& families, const FamilyTimes& times) {
   if (families.size() < 2 || families.front() != kKeepsBounds) return false;

@@ -94,7 +94,7 @@ class BestRun {
       step_until({}, iterations, recorder);
       return;
     }
-    // Of few points it takes no longer than what would be noted of it.
+    // No notes: they would take as long as an iteration of few points.
     at_work().expect(std::max(iterations, made_));
     at_work().set_stage_recorder(recorder);
     at_work().step(iterations);
